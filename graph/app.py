@@ -1,0 +1,102 @@
+"""The application, assembled here from its parts: store, schema, endpoint, routes."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import HTTPConnection
+from starlette.routing import Route
+
+from graph.context import Context, Defaults
+from graph.endpoint import EndpointOptions, GraphQLEndpoint
+from graph.examples import EXAMPLES
+from graph.health import health, ready
+from graph.loaders import Loaders
+from graph.schema import create_schema
+from graph.settings import Settings
+from store.driver import Database, connect
+from store.errors import InvalidArgument, Unavailable
+from store.indexes import check_indexes, create_indexes
+from store.memory import Memory
+
+log = logging.getLogger("recallql.graph")
+
+
+def create_app(settings: Settings, *, database: Database | None = None) -> Starlette:
+    """The ASGI application.
+
+    `database` is an asynchronous database of PyMongo or Motor that the caller opens and closes; without it
+    `settings.mongodb_uri` is connected to for the lifetime of the application.
+    """
+    endpoint = GraphQLEndpoint(create_schema(), get_context=_context_factory(settings), options=_options(settings))
+    routes = [Route("/health", health), Route("/ready", ready), *endpoint.routes("/graphql")]
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            opened = database if database is not None else await stack.enter_async_context(_connected(settings))
+            app.state.memory = Memory(opened, limits=settings.limits, timeout=settings.database_timeout)
+            await _prepare(app.state.memory, settings)
+            await stack.enter_async_context(_surveying(app.state.memory, settings.survey_interval))
+            yield
+
+    return Starlette(routes=routes, lifespan=lifespan)
+
+
+def _options(settings: Settings) -> EndpointOptions:
+    return EndpointOptions(graphiql=settings.graphiql, examples=EXAMPLES, max_body_bytes=settings.max_body_bytes)
+
+
+def _context_factory(settings: Settings) -> Any:
+    defaults = Defaults(settings.last_messages)
+
+    async def get_context(connection: HTTPConnection) -> Context:
+        memory: Memory = connection.app.state.memory
+        return Context(memory, Loaders(memory), defaults)
+
+    return get_context
+
+
+@asynccontextmanager
+async def _connected(settings: Settings) -> AsyncIterator[Database]:
+    if settings.mongodb_uri is None:
+        raise InvalidArgument("No database is named: set RECALLQL_MONGODB_URI.")
+    uri = settings.mongodb_uri.get_secret_value()
+    async with connect(uri, timeout=settings.database_timeout) as client:
+        yield client[settings.database]
+
+
+async def _prepare(memory: Memory, settings: Settings) -> None:
+    """Look at the database once before the first request; a database that is away keeps nothing from starting."""
+    try:
+        await memory.survey()
+        report = await (create_indexes if settings.create_indexes else check_indexes)(memory.database)
+    except Unavailable as error:
+        log.warning("The database does not answer yet: %s", error.__cause__ or error)
+        return
+    for index in report.missing:
+        reason = report.refused.get(index, "create it with: recallql indexes")
+        log.warning("%s: the index %s is missing (%s): %s", index.collection, index.name, index.why, reason)
+
+
+@asynccontextmanager
+async def _surveying(memory: Memory, interval: float) -> AsyncIterator[None]:
+    task = asyncio.create_task(_survey_forever(memory, interval))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _survey_forever(memory: Memory, interval: float) -> None:
+    while True:
+        await asyncio.sleep(interval)
+        try:
+            await memory.survey()
+        except Unavailable as error:
+            log.warning("The database was not surveyed: %s", error.__cause__ or error)

@@ -1,0 +1,100 @@
+"""What the command line does: importing, exporting the schema, creating indexes, examining a database."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from graph.schema import print_schema
+from graph.settings import Settings
+from store.diagnosis import Diagnosis, diagnose
+from store.driver import Database, connect
+from store.embedded import embedded_server
+from store.importing import import_documents
+from store.indexes import create_indexes
+
+console = Console()
+
+
+@asynccontextmanager
+async def open_database(settings: Settings) -> AsyncIterator[Database]:
+    """The database that the settings name; without an address the embedded server's, started for the time."""
+    if settings.mongodb_uri is not None:
+        async with connect(settings.mongodb_uri.get_secret_value(), timeout=settings.database_timeout) as client:
+            yield client[settings.database]
+        return
+    async with embedded_server(settings.data_dir) as uri, connect(uri, timeout=settings.database_timeout) as client:
+        yield client[settings.database]
+
+
+async def import_files(settings: Settings, files: list[Path], collection: str | None) -> None:
+    """Write files into a collection, by default the one that bears the file's name."""
+    async with open_database(settings) as database:
+        for file in files:
+            await _import_file(database, file, collection or file.name.split(".")[0])
+
+
+async def _import_file(database: Database, file: Path, collection: str) -> None:
+    with _counting(f"{file.name} → {collection}") as progress:
+        task = progress.add_task("", total=None, count=0)
+        report = await import_documents(
+            database[collection], [file], progress=lambda written: progress.update(task, count=written)
+        )
+    console.print(f"{collection}: {report.inserted} inserted, {report.replaced} replaced.")
+
+
+def _counting(title: str) -> Progress:
+    columns = (SpinnerColumn(), TextColumn(title), BarColumn(), TextColumn("{task.fields[count]} documents"))
+    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+
+
+def export_schema(file: Path, *, check: bool) -> int:
+    """Write the schema to a file, or compare it with the file; 1 when they differ."""
+    schema = print_schema()
+    if not check:
+        file.write_text(schema)
+        console.print(f"{file}: written.")
+        return 0
+    if file.exists() and file.read_text() == schema:
+        console.print(f"{file}: up to date.")
+        return 0
+    console.print(f"{file}: differs from the code; run: recallql schema")
+    return 1
+
+
+async def make_indexes(settings: Settings) -> int:
+    """Create missing indexes; 1 when the server refused one."""
+    async with open_database(settings) as database:
+        with _counting("indexes") as progress:
+            progress.add_task("", total=None, count=0)
+            report = await create_indexes(database)
+    for index in report.created:
+        console.print(f"created   {index.collection}.{index.name}")
+    for index, reason in report.refused.items():
+        console.print(f"refused   {index.collection}.{index.name}: {reason}")
+    console.print(f"{len(report.present)} present, {len(report.created)} created, {len(report.refused)} refused.")
+    return 1 if report.refused else 0
+
+
+async def examine(settings: Settings) -> int:
+    """Print a diagnosis of the database; 1 when something is wrong."""
+    async with open_database(settings) as database:
+        found = await diagnose(database)
+    console.print(_to_table(found, settings.database))
+    for problem in found.problems:
+        console.print(f"• {problem}", highlight=False)
+    console.print("Something is wrong." if found.problems else "All is well.")
+    return 1 if found.problems else 0
+
+
+def _to_table(found: Diagnosis, database: str) -> Table:
+    table = Table(show_header=False, box=None)
+    table.add_row("server", f"MongoDB {found.version}, {found.topology}")
+    table.add_row("database", database)
+    for name, count in found.counts.items():
+        table.add_row(name, f"{count} documents")
+    table.add_row("indexes", f"{len(found.present)} present, {len(found.missing)} missing")
+    return table

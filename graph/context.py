@@ -1,0 +1,49 @@
+"""What every resolver finds in `info.context`: the memory, the caller's scope, and the loaders of this request."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from strawberry.types import Info
+
+from graph.loaders import Loaders
+from store.errors import Forbidden
+from store.memory import Memory
+from store.scope import EVERYBODY, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What the server's settings say where a request says nothing."""
+
+    last_messages: int | Literal[False] = 10
+    """Page size of a recall; False: no history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One request: nothing in it outlives the answer."""
+
+    memory: Memory
+    loaders: Loaders
+    defaults: Defaults
+    caller: Scope = EVERYBODY
+
+    def scope(self, resource_id: object) -> Scope | None:
+        """The rows to read when a request names this owner (anything but text is no name): never more than
+        the caller may see.
+
+        None when the caller may see nothing of the owner that the request names.
+        """
+        if not isinstance(resource_id, str):
+            return self.caller
+        return Scope(resource_id) if self.caller.admits(resource_id) else None
+
+    def require_scope(self, resource_id: object) -> Scope:
+        """Like `scope`; raises Forbidden where that gives None."""
+        scope = self.scope(resource_id)
+        if scope is None:
+            raise Forbidden("The thread does not belong to this resourceId.")
+        return scope
+
+
+RequestInfo = Info[Context, Any]

@@ -1,0 +1,89 @@
+"""Errors as clients see them: a stable code in `extensions.code`, and a neutral message for what is our fault."""
+
+import logging
+from collections.abc import Iterator
+from enum import StrEnum
+
+from graphql import GraphQLError
+from strawberry.extensions import SchemaExtension
+
+from store import errors as store_errors
+
+log = logging.getLogger("recallql.graph")
+
+
+class ErrorCode(StrEnum):
+    """Every code that `extensions.code` can hold; documented in the README."""
+
+    BAD_USER_INPUT = "BAD_USER_INPUT"
+    UNAUTHENTICATED = "UNAUTHENTICATED"
+    FORBIDDEN = "FORBIDDEN"
+    NOT_FOUND = "NOT_FOUND"
+    EMBEDDING_MISMATCH = "EMBEDDING_MISMATCH"
+    EMBEDDER_FAILED = "EMBEDDER_FAILED"
+    LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
+    UNAVAILABLE = "UNAVAILABLE"
+    INTERNAL = "INTERNAL"
+
+
+CODES: dict[type[BaseException], ErrorCode] = {
+    store_errors.InvalidArgument: ErrorCode.BAD_USER_INPUT,
+    store_errors.Forbidden: ErrorCode.FORBIDDEN,
+    store_errors.NotFound: ErrorCode.NOT_FOUND,
+    store_errors.LimitExceeded: ErrorCode.LIMIT_EXCEEDED,
+    store_errors.EmbeddingMismatch: ErrorCode.EMBEDDING_MISMATCH,
+    store_errors.EmbedderFailed: ErrorCode.EMBEDDER_FAILED,
+    store_errors.Unavailable: ErrorCode.UNAVAILABLE,
+}
+"""The code of each error that a read of the store raises on purpose; other errors are ours, and masked."""
+
+MASKED_MESSAGE = "Internal error."
+
+
+def bad_input(message: str) -> GraphQLError:
+    """An error of the client's making; its message names the argument and the rule."""
+    return GraphQLError(message, extensions={"code": ErrorCode.BAD_USER_INPUT})
+
+
+class ErrorCodes(SchemaExtension):
+    """Give every error of a result its code, and mask what was not raised on purpose."""
+
+    def on_operation(self) -> Iterator[None]:
+        """Rewrite the errors once the operation is done."""
+        yield
+        result = self.execution_context.result
+        if result is not None and result.errors:
+            result.errors = [to_client(error) for error in result.errors]
+
+
+def to_client(error: GraphQLError) -> GraphQLError:
+    """The error as it leaves: with a code, and without a word of the inside.
+
+    Errors without an original were made by the GraphQL library about the request itself, and are shown.
+    """
+    cause = _cause(error)
+    if cause is None:
+        return _with_code(error, ErrorCode.BAD_USER_INPUT, error.message)
+    code = CODES.get(type(cause))
+    if code is not None:
+        _log_outage(cause)
+        return _with_code(error, code, str(cause))
+    log.error("A field failed: %s", error.path, exc_info=cause)
+    return _with_code(error, ErrorCode.INTERNAL, MASKED_MESSAGE)
+
+
+def _cause(error: GraphQLError) -> BaseException | None:
+    cause = error.original_error
+    while isinstance(cause, GraphQLError):
+        cause = cause.original_error
+    return cause
+
+
+def _with_code(error: GraphQLError, code: ErrorCode, message: str) -> GraphQLError:
+    extensions = {"code": code.value, **(error.extensions or {})}
+    return GraphQLError(message, error.nodes, error.source, error.positions, error.path, extensions=extensions)
+
+
+def _log_outage(cause: BaseException) -> None:
+    if isinstance(cause, store_errors.Unavailable):
+        log.warning("The database failed a request: %s", cause.__cause__ or cause)

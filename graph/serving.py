@@ -1,0 +1,89 @@
+"""Running the server: over a named database, or over an embedded one with sample conversations."""
+
+import asyncio
+import sys
+from pathlib import Path
+from socket import socket
+
+import uvicorn
+from pydantic import SecretStr
+from rich.console import Console
+
+import store
+from graph.app import create_app
+from graph.settings import Settings
+from store.collections import MESSAGES, RESOURCES, THREADS
+from store.driver import connect
+from store.embedded import EmbeddedServer
+from store.errors import InvalidArgument
+from store.importing import import_documents
+from store.indexes import create_indexes
+
+SAMPLE = Path(store.__file__).with_name("sample")
+_FILES = {THREADS: "threads.jsonl", MESSAGES: "messages.jsonl", RESOURCES: "resources.jsonl"}
+
+console = Console()
+
+
+def serve_database(settings: Settings) -> None:
+    """Serve the database that the settings name, until a signal ends it. Raises InvalidArgument without one."""
+    if settings.mongodb_uri is None:
+        raise InvalidArgument("No database is named: set RECALLQL_MONGODB_URI, or try the sample with: recallql demo")
+    _serve(settings, is_sample=False)
+
+
+def serve_demo(settings: Settings) -> None:
+    """Serve the named database, or else an embedded server that starts with sample conversations."""
+    if settings.mongodb_uri is not None:
+        serve_database(settings)
+        return
+    with EmbeddedServer(settings.data_dir) as uri:
+        embedded = settings.model_copy(update={"mongodb_uri": SecretStr(uri), "create_indexes": True})
+        asyncio.run(_load_sample(embedded, uri))
+        _serve(embedded, is_sample=True)
+
+
+async def _load_sample(settings: Settings, uri: str) -> None:
+    """Load the sample into an empty database; what is there already is kept."""
+    async with connect(uri, timeout=settings.database_timeout) as client:
+        database = client[settings.database]
+        if await database[THREADS].estimated_document_count():
+            return
+        with console.status("Loading the sample conversations …"):
+            for collection, file in _FILES.items():
+                await import_documents(database[collection], [SAMPLE / file])
+            await create_indexes(database)
+
+
+def _announce(settings: Settings, *, is_sample: bool) -> None:
+    address = f"http://{settings.host}:{settings.port}/graphql"
+    console.print(f"[bold]RecallQL[/] serves {address}: open it in a browser for GraphiQL.", soft_wrap=True)
+    if is_sample:
+        query = '{ recall(threadId: "thread-parcel", perPage: 3) { transcript { role text } total } }'
+        console.print("Try:", query, markup=False, highlight=False, soft_wrap=True)
+    if settings.host in ("127.0.0.1", "localhost", "::1"):
+        console.print(
+            "Nobody has to log in, so only this machine is served (RECALLQL_HOST).", highlight=False, soft_wrap=True
+        )
+
+
+class _Server(uvicorn.Server):
+    """A server that says where it is once it can be reached."""
+
+    def __init__(self, config: uvicorn.Config, settings: Settings, is_sample: bool) -> None:
+        super().__init__(config)
+        self._settings = settings
+        self._is_sample = is_sample
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            _announce(self._settings, is_sample=self._is_sample)
+
+
+def _serve(settings: Settings, *, is_sample: bool) -> None:
+    config = uvicorn.Config(create_app(settings), host=settings.host, port=settings.port, log_level="warning")
+    server = _Server(config, settings, is_sample)
+    server.run()
+    if not server.started:
+        sys.exit(1)

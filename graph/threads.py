@@ -1,0 +1,149 @@
+"""Threads and their pages."""
+
+from datetime import datetime
+from typing import Annotated
+
+import strawberry
+
+from graph import inputs
+from graph.context import RequestInfo
+from graph.loaders import ActivityKey, OwnedKey, PageKey
+from graph.messages import STORED_FIELDS as MESSAGE_FIELDS
+from graph.messages import Message, MessagePage
+from graph.resources import Resource
+from graph.scalars import Count, JSONObject, PerPage, Rows
+from graph.selection import selection, stored_fields
+from store import threads as store
+from store.activity import Activity
+from store.messages import NO_FILTER
+from store.messages import Message as StoredMessage
+from store.nested_pages import NestedRequest
+from store.paging import Needs
+from store.resources import Resource as StoredResource
+
+STORED_FIELDS: dict[str, tuple[str, ...]] = {
+    "id": ("id",),
+    "resourceId": ("resourceId",),
+    "resource": ("resourceId",),
+    "title": ("title",),
+    "metadata": ("metadata",),
+    "workingMemory": ("metadata",),
+    "createdAt": ("createdAt",),
+    "updatedAt": ("updatedAt", "createdAt"),
+}
+"""The stored fields behind each field of Thread."""
+
+DEFAULT_MESSAGES = PerPage(10)
+
+
+async def resolve_message_count(root: strawberry.Parent[store.Thread], info: RequestInfo) -> int:
+    """How many messages a thread holds."""
+    return (await _activity(root, info, ends=False)).message_count
+
+
+async def resolve_first_message(root: strawberry.Parent[store.Thread], info: RequestInfo) -> StoredMessage | None:
+    """The oldest message of a thread."""
+    return (await _activity(root, info, ends=True)).first_message
+
+
+async def resolve_last_message(root: strawberry.Parent[store.Thread], info: RequestInfo) -> StoredMessage | None:
+    """The newest message of a thread."""
+    return (await _activity(root, info, ends=True)).last_message
+
+
+async def resolve_resource(root: strawberry.Parent[store.Thread], info: RequestInfo) -> StoredResource | None:
+    """The owner of a thread."""
+    return await info.context.loaders.resources.load(OwnedKey(root.resource_id, root.scope))
+
+
+async def resolve_messages(
+    root: strawberry.Parent[store.Thread],
+    info: RequestInfo,
+    per_page: Annotated[
+        PerPage | None, strawberry.argument(description="Messages of each thread; `false` for all of them.")
+    ] = DEFAULT_MESSAGES,
+    page: inputs.PageArgument = 0,
+    filter: Annotated[
+        inputs.MessageFilter | None, strawberry.argument(description="Which messages to list; all by default.")
+    ] = strawberry.UNSET,
+    order_by: Annotated[
+        inputs.MessageOrder | None, strawberry.argument(description="Newest first by default.")
+    ] = strawberry.UNSET,
+) -> MessagePage:
+    """A page of the messages of a thread."""
+    paged = inputs.to_page(page, per_page, 10)
+    matching = filter.to_filter() if filter else NO_FILTER
+    request = NestedRequest(root.scope, paged, matching, inputs.to_order(order_by), _needs(info))
+    found = await info.context.loaders.pages.load(PageKey(root.id, request))
+    return MessagePage(
+        messages=found.messages,
+        total=found.total,
+        page=paged.page,
+        per_page=inputs.echo(paged),
+        has_more=found.has_more,
+    )
+
+
+@strawberry.type(description="A conversation of one owner.")
+class Thread:
+    id: strawberry.ID = strawberry.field(description="The public id of the thread.")
+    resource_id: strawberry.ID = strawberry.field(description="The owner of the thread.")
+    title: str | None = strawberry.field(description="The title, if one was given.")
+    metadata: JSONObject = strawberry.field(description="The thread's metadata, `{}` without any.")
+    created_at: datetime = strawberry.field(description="When the thread was created.")
+    updated_at: datetime = strawberry.field(description="When the thread was last changed.")
+    message_count: int = strawberry.field(
+        resolver=resolve_message_count,
+        graphql_type=Count,
+        description="How many messages the thread holds. One database command for all the threads of a page.",
+    )
+    first_message: StoredMessage | None = strawberry.field(
+        resolver=resolve_first_message,
+        graphql_type=Message | None,
+        description="The oldest message, null in an empty thread. One database command for all threads of a page.",
+    )
+    last_message: StoredMessage | None = strawberry.field(
+        resolver=resolve_last_message,
+        graphql_type=Message | None,
+        description="The newest message, null in an empty thread. One database command for all threads of a page.",
+    )
+    messages: MessagePage = strawberry.field(
+        resolver=resolve_messages,
+        description="A page of the thread's messages. Two database commands for all the threads of a page.",
+    )
+    working_memory: str | None = strawberry.field(
+        description="Working memory kept with this thread (thread scope), null when there is none."
+    )
+    resource: StoredResource | None = strawberry.field(
+        resolver=resolve_resource,
+        graphql_type=Resource | None,
+        description="The owner of the thread, null when nothing is kept about it.",
+    )
+
+
+@strawberry.type(description="One page of threads.")
+class ThreadPage:
+    threads: list[store.Thread] = strawberry.field(
+        graphql_type=list[Thread], description="The threads of this page, in the order of `orderBy`."
+    )
+    total: int | None = strawberry.field(
+        graphql_type=Count, description="How many threads match the filter, on all pages together."
+    )
+    page: int = strawberry.field(description="The zero-based page, as asked for.")
+    per_page: Rows = strawberry.field(
+        graphql_type=PerPage, description="Threads of a page, as asked for; `false` is all of them."
+    )
+    has_more: bool | None = strawberry.field(
+        graphql_type=bool, description="Whether matching threads remain after this page."
+    )
+
+
+async def _activity(thread: store.Thread, info: RequestInfo, *, ends: bool) -> Activity:
+    fields = stored_fields(MESSAGE_FIELDS, [selection(info)] if ends else [])
+    return await info.context.loaders.activity.load(ActivityKey(thread.id, thread.scope, ends, fields))
+
+
+def _needs(info: RequestInfo) -> Needs:
+    selected = selection(info)
+    fields = stored_fields(MESSAGE_FIELDS, [selected.get("messages", {})])
+    return Needs("messages" in selected, "total" in selected, "hasMore" in selected, fields)

@@ -1,0 +1,120 @@
+"""The seam to MongoDB: opening a client, PyMongo's and Motor's differences, and their exceptions as ours."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Protocol
+
+import pymongo.errors
+from pymongo import AsyncMongoClient
+
+from store.errors import InvalidArgument, StoreError, Unavailable
+
+Document = dict[str, Any]
+Pipeline = list[dict[str, Any]]
+Database = Any
+"""An asynchronous database of PyMongo (`AsyncDatabase`) or of Motor (`AsyncIOMotorDatabase`)."""
+Collection = Any
+"""An asynchronous collection of either driver."""
+
+
+class Cursor(Protocol):
+    """What the store uses of a cursor of either driver."""
+
+    def __aiter__(self) -> AsyncIterator[Document]: ...
+    async def to_list(self, length: int | None = None) -> list[Document]: ...
+    async def close(self) -> None: ...
+
+
+_UNAVAILABLE = (
+    pymongo.errors.AutoReconnect,
+    pymongo.errors.ConnectionFailure,
+    pymongo.errors.ExecutionTimeout,
+    pymongo.errors.NetworkTimeout,
+    pymongo.errors.NotPrimaryError,
+    pymongo.errors.ServerSelectionTimeoutError,
+    pymongo.errors.WaitQueueTimeoutError,
+    pymongo.errors.WTimeoutError,
+    asyncio.TimeoutError,
+)
+_REFUSED_CODES = {13, 18, 8000}
+"""Unauthorized, AuthenticationFailed, and Atlas's own code for both."""
+_SHUTDOWN_CODES = {91, 189, 11600, 11602, 10107, 13435}
+
+
+@contextmanager
+def translated_errors() -> Iterator[None]:
+    """Turn what the driver raises when the database is away into `Unavailable`.
+
+    The text never holds the driver's: that may name hosts and credentials. The cause is chained for the log.
+    """
+    try:
+        yield
+    except _UNAVAILABLE as error:
+        raise Unavailable("The database does not answer.") from error
+    except pymongo.errors.OperationFailure as error:
+        if error.code in _REFUSED_CODES:
+            raise Unavailable("The database refuses the connection or the credentials.") from error
+        if error.code in _SHUTDOWN_CODES:
+            raise Unavailable("The database is shutting down or changing its primary.") from error
+        raise
+    except pymongo.errors.InvalidOperation as error:
+        raise Unavailable("The connection to the database is closed.") from error
+
+
+@asynccontextmanager
+async def connect(uri: str, *, timeout: float = 5.0) -> AsyncIterator[AsyncMongoClient[Document]]:
+    """Open a client for a connection string; nothing is asked of the server yet.
+
+    `timeout` (seconds) bounds the selection of a server and the connection to it.
+    Raises InvalidArgument for a connection string that cannot be read, without repeating it.
+    """
+    milliseconds = int(timeout * 1000)
+    try:
+        client: AsyncMongoClient[Document] = AsyncMongoClient(
+            uri,
+            serverSelectionTimeoutMS=milliseconds,
+            connectTimeoutMS=milliseconds,
+            appname="recallql",
+        )
+    except (pymongo.errors.PyMongoError, ValueError, TypeError) as error:
+        raise InvalidArgument("The MongoDB connection string cannot be read.") from error
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def ping(database: Database, *, timeout: float = 5.0) -> None:
+    """Ask the server whether it answers; raises Unavailable when it does not within `timeout` seconds."""
+    with translated_errors():
+        async with asyncio.timeout(timeout):
+            await database.client.admin.command("ping")
+
+
+async def open_cursor(collection: Collection, pipeline: Sequence[Mapping[str, Any]], **options: Any) -> Cursor:
+    """Start an aggregation: PyMongo's is awaited, Motor's is not."""
+    cursor = collection.aggregate(pipeline, **options)
+    if inspect.isawaitable(cursor):
+        cursor = await cursor
+    opened: Cursor = cursor
+    return opened
+
+
+async def together(*awaitables: Any) -> list[Any]:
+    """Run several awaitables side by side; the first failure cancels the others and is raised as itself."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_run(awaitable)) for awaitable in awaitables]
+    except BaseExceptionGroup as failures:
+        raise _most_telling(failures.exceptions) from None
+    return [task.result() for task in tasks]
+
+
+async def _run(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def _most_telling(failures: Sequence[BaseException]) -> BaseException:
+    return next((failure for failure in failures if isinstance(failure, StoreError)), failures[0])

@@ -1,0 +1,114 @@
+"""The indexes that serve every listing, declared as data, and the one call that creates them.
+
+Foreign indexes are never dropped. One that starts with the same keys serves as well and is left in place;
+one that stands in the way is reported and keeps nothing from being read.
+"""
+
+from dataclasses import dataclass
+
+import pymongo.errors
+
+from store.collections import MESSAGES, RESOURCES, THREADS
+from store.driver import Database, Document, translated_errors
+
+Keys = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index of a collection; `why` says which reads it serves."""
+
+    collection: str
+    keys: Keys
+    why: str
+    unique: bool = False
+
+    @property
+    def name(self) -> str:
+        """MongoDB's default name for these keys."""
+        return "_".join(f"{field}_{direction}" for field, direction in self.keys)
+
+
+INDEXES: tuple[Index, ...] = (
+    Index(THREADS, (("id", 1),), "one thread by its id", unique=True),
+    Index(THREADS, (("resourceId", 1), ("createdAt", 1), ("_id", 1)), "threads of an owner"),
+    Index(THREADS, (("resourceId", 1), ("updatedAt", 1), ("_id", 1)), "threads of an owner by last change"),
+    Index(THREADS, (("createdAt", 1), ("_id", 1)), "threads of everybody"),
+    Index(THREADS, (("updatedAt", 1), ("_id", 1)), "threads of everybody by last change"),
+    Index(MESSAGES, (("id", 1),), "one message by its id, includes", unique=True),
+    Index(MESSAGES, (("thread_id", 1), ("createdAt", 1), ("_id", 1)), "messages of a thread, windows, counts"),
+    Index(MESSAGES, (("resourceId", 1), ("createdAt", 1), ("_id", 1)), "messages of an owner"),
+    Index(MESSAGES, (("content.metadata.$**", 1),), "metadata of messages kept as documents"),
+    Index(RESOURCES, (("id", 1),), "one resource by its id", unique=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What became of each declared index: it was there, was created, is missing, or could not be created."""
+
+    present: list[Index]
+    created: list[Index]
+    missing: list[Index]
+    refused: dict[Index, str]
+
+
+async def check_indexes(database: Database) -> IndexReport:
+    """Which declared indexes are there; nothing is written. Raises Unavailable."""
+    present = await _present(database)
+    missing = [index for index in INDEXES if index not in present]
+    return IndexReport(present, [], missing, {})
+
+
+async def create_indexes(database: Database) -> IndexReport:
+    """Create the declared indexes that are missing; may be called again and again.
+
+    An index that the server refuses (doubled ids, a conflict of options) is reported with the remedy.
+    Raises Unavailable.
+    """
+    present = await _present(database)
+    created: list[Index] = []
+    refused: dict[Index, str] = {}
+    for index in INDEXES:
+        if index in present:
+            continue
+        reason = await _create(database, index)
+        if reason is None:
+            created.append(index)
+        else:
+            refused[index] = reason
+    return IndexReport(present, created, list(refused), refused)
+
+
+async def _present(database: Database) -> list[Index]:
+    existing = {name: await _existing(database, name) for name in {index.collection for index in INDEXES}}
+    return [index for index in INDEXES if any(_serves(found, index) for found in existing[index.collection])]
+
+
+async def _existing(database: Database, collection: str) -> list[Document]:
+    with translated_errors():
+        try:
+            return list((await database[collection].index_information()).values())
+        except pymongo.errors.OperationFailure as error:
+            if error.code == 26:  # NamespaceNotFound: nothing was written yet
+                return []
+            raise
+
+
+def _serves(found: Document, index: Index) -> bool:
+    """An index serves when it starts with the wanted keys and covers every document."""
+    keys = tuple((field, direction) for field, direction in found["key"])
+    return keys[: len(index.keys)] == index.keys and not found.get("partialFilterExpression")
+
+
+async def _create(database: Database, index: Index) -> str | None:
+    """Create one index; the reason when the server refuses it."""
+    options = {"unique": True} if index.unique else {}
+    with translated_errors():
+        try:
+            await database[index.collection].create_index(list(index.keys), name=index.name, **options)
+            return None
+        except pymongo.errors.DuplicateKeyError:
+            return f"{index.collection} holds rows with the same {index.keys[0][0]}; remove the doubles"
+        except pymongo.errors.OperationFailure as error:
+            return f"an index of {index.collection} stands in the way ({error.code}); drop or rename it yourself"

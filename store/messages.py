@@ -1,0 +1,234 @@
+"""Messages: one by id, and the filtered, ordered, paged list of one thread."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from store.content import content_metadata, parse_content
+from store.driver import Document, Pipeline
+from store.filters import MetadataFilter
+from store.instants import DateRange
+from store.ordering import Order, Position, position
+from store.paging import Limits, Needs, PageRequest, RawPage, Reading, read_page
+from store.scope import EVERYBODY, Scope, check_id
+from store.source import Source
+from store.texts import readable_text
+from store.ui_messages import to_ui_message
+from store.values import JSON, iso_text, to_clamped_moment, to_moment, to_text
+from store.verifying import PARSED, Verification, read_verified
+
+FIELDS = ("id", "thread_id", "resourceId", "role", "type", "createdAt", "content")
+"""The stored fields of a message; `_id` is MongoDB's own and is not among them."""
+KEY_FIELDS = frozenset({"_id", "id", "thread_id", "createdAt"})
+"""What every read of messages fetches: identity and place in the order."""
+
+
+class MessageOrigin(StrEnum):
+    """Why a message is in the result of a recall; the first reason that holds."""
+
+    PAGE = "PAGE"
+    INCLUDED = "INCLUDED"
+    MATCH = "MATCH"
+    CONTEXT = "CONTEXT"
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a thread. Content is parsed when it is first looked at, and once."""
+
+    id: str
+    thread_id: str
+    resource_id: str | None
+    role: str
+    type: str | None
+    created_at: datetime
+    stored_content: object = field(repr=False)
+    position: Position = field(repr=False)
+    scope: Scope = EVERYBODY
+    """Whose rows may be seen beneath this message."""
+    origin: MessageOrigin | None = None
+
+    @classmethod
+    def from_document(cls, document: Document, scope: Scope) -> "Message":
+        """A stored document as a message; odd or missing values never raise."""
+        created_at = document.get("createdAt")
+        owner, kind = document.get("resourceId"), document.get("type")
+        message = cls(
+            id=to_text(document.get("id")),
+            thread_id=to_text(document.get("thread_id")),
+            resource_id=None if owner is None else to_text(owner),
+            role=to_text(document.get("role"), "unknown"),
+            type=None if kind is None else to_text(kind),
+            created_at=to_clamped_moment(created_at),
+            stored_content=document.get("content"),
+            position=position(to_moment(created_at), document.get("_id")),
+            scope=scope,
+        )
+        if PARSED in document:
+            message.__dict__["content"] = document[PARSED]
+        return message
+
+    def with_origin(self, origin: MessageOrigin) -> "Message":
+        """The same message, with the reason why it is in a result; what was parsed stays parsed."""
+        message = replace(self, origin=origin)
+        message.__dict__.update({name: self.__dict__[name] for name in ("content",) if name in self.__dict__})
+        return message
+
+    @cached_property
+    def content(self) -> JSON:
+        """The content as stored, text that holds JSON parsed."""
+        return parse_content(self.stored_content)
+
+    @cached_property
+    def metadata(self) -> dict[str, JSON]:
+        """The message's metadata, empty where there are none."""
+        return content_metadata(self.content)
+
+    @property
+    def text(self) -> str:
+        """The readable text of the message."""
+        return readable_text(self.content)
+
+    @property
+    def ui_message(self) -> dict[str, JSON] | None:
+        """The message as AI SDK v5 UIMessage; None for system messages."""
+        return to_ui_message(
+            id=self.id,
+            role=self.role,
+            created_at=iso_text(self.created_at),
+            thread_id=self.thread_id,
+            resource_id=self.resource_id,
+            content=self.content,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFilter:
+    """Which messages of a thread match: a range of `createdAt`, and metadata."""
+
+    date_range: DateRange = DateRange()
+    metadata: MetadataFilter = MetadataFilter()
+
+    def matches(self, message: Message) -> bool:
+        """Whether a message that was read for another reason matches too."""
+        return self.date_range.contains(message.created_at) and (
+            not self.metadata or self.metadata.matches(message.metadata)
+        )
+
+
+NO_FILTER = MessageFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePage:
+    """A page of messages; `total` and `has_more` are None where they were not needed."""
+
+    messages: list[Message]
+    total: int | None
+    has_more: bool | None
+
+
+class Messages:
+    """Reads the collection of messages."""
+
+    def __init__(self, source: Source, limits: Limits) -> None:
+        self.source = source
+        self.limits = limits
+
+    async def find(
+        self,
+        thread_id: str,
+        scope: Scope,
+        page: PageRequest,
+        *,
+        matching: MessageFilter = NO_FILTER,
+        order: Order = Order(),
+        needs: Needs = Needs(),
+    ) -> MessagePage:
+        """One page of the messages of a thread that match, in order.
+
+        Raises InvalidArgument, LimitExceeded, Unavailable.
+        """
+        check_id(thread_id, "threadId")
+        found = await self._find(thread_id, scope, page.check(self.limits), matching, order, needs)
+        messages = [Message.from_document(document, scope) for document in found.documents]
+        return MessagePage(unique_by_id(messages), found.total, found.has_more)
+
+    async def _find(
+        self,
+        thread_id: str,
+        scope: Scope,
+        page: PageRequest,
+        matching: MessageFilter,
+        order: Order,
+        needs: Needs,
+    ) -> RawPage:
+        wanted = wanted_fields(needs)
+        reading = Reading(
+            self.source,
+            lambda: self.to_matches({"thread_id": thread_id} | scope.to_message_condition(), matching.date_range),
+            order.to_sort(),
+            project(wanted),
+            self.limits,
+        )
+        if not matching.metadata:
+            return await read_page(reading, page, needs)
+        verification = Verification("content", "content.metadata", matching.metadata, wanted)
+        return await read_verified(reading, verification, page, needs)
+
+    def to_matches(self, condition: dict[str, Any], date_range: DateRange) -> Pipeline:
+        """The stages for rows that satisfy a condition and lie in a range of time.
+
+        The range joins the first stage, where an index serves it, unless times kept as text must be turned
+        into dates before they can be compared.
+        """
+        times = date_range.to_condition()
+        bounds = {"createdAt": times} if times else {}
+        repair = self.source.repair_stage()
+        if repair and bounds:
+            return [{"$match": condition}, *repair, {"$match": bounds}]
+        return [{"$match": condition | bounds}, *repair]
+
+    async def get(self, message_id: str, scope: Scope) -> Message | None:
+        """One message by its public id; None when it does not exist or belongs to another resource."""
+        condition = {"id": check_id(message_id, "id")} | scope.to_message_condition()
+        pipeline: Pipeline = [
+            {"$match": condition},
+            {"$sort": {"_id": 1}},
+            {"$limit": 1},
+            *project(set(FIELDS)),
+        ]
+        rows = await self.source.rows(pipeline, batch_size=2)
+        return Message.from_document(rows[0], scope) if rows else None
+
+    async def get_by_keys(self, keys: Iterable[object], scope: Scope, needs: Needs) -> list[Message]:
+        """Messages by MongoDB's own keys, which never leave the store, in one command."""
+        wanted = list(keys)
+        pipeline: Pipeline = [
+            {"$match": {"_id": {"$in": wanted}}},
+            *self.source.repair_stage(),
+            *project(wanted_fields(needs)),
+        ]
+        rows = await self.source.rows(pipeline, batch_size=len(wanted) + 1)
+        return [Message.from_document(row, scope) for row in rows]
+
+
+def wanted_fields(needs: Needs) -> set[str]:
+    """The stored fields to fetch for what is needed."""
+    return {*KEY_FIELDS, *(FIELDS if needs.fields is None else needs.fields)}
+
+
+def project(fields: set[str]) -> Pipeline:
+    """The stage that fetches just these fields."""
+    return [{"$project": dict.fromkeys(sorted(fields), 1)}]
+
+
+def unique_by_id(messages: Iterable[Message]) -> list[Message]:
+    """Messages without repeated ids: the first of each, in the same order."""
+    unique: dict[str, Message] = {}
+    for message in messages:
+        unique.setdefault(message.id, message)
+    return list(unique.values())

@@ -1,0 +1,145 @@
+"""The pages of messages of many threads at once, for `messages` beneath a list of threads."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from store.driver import Document, Pipeline, together
+from store.messages import (
+    NO_FILTER,
+    Message,
+    MessageFilter,
+    MessagePage,
+    Messages,
+    project,
+    unique_by_id,
+    wanted_fields,
+)
+from store.ordering import Order
+from store.paging import Limits, Needs, PageRequest, check_rows
+from store.scope import Scope
+from store.source import Source
+from store.verifying import Slice, Verification
+
+
+@dataclass(frozen=True, slots=True)
+class NestedRequest:
+    """The same page of each of many threads."""
+
+    scope: Scope
+    page: PageRequest
+    matching: MessageFilter = NO_FILTER
+    order: Order = Order()
+    needs: Needs = Needs()
+
+
+class NestedPages:
+    """Reads the same page of many threads in two commands, whatever their number."""
+
+    def __init__(self, threads: Source, messages: Messages, limits: Limits) -> None:
+        self.threads = threads
+        self.messages = messages
+        self.limits = limits
+
+    async def find(self, thread_ids: Iterable[str], request: NestedRequest) -> dict[str, MessagePage]:
+        """The page of every thread, also of those without messages. Raises InvalidArgument, LimitExceeded."""
+        ids = sorted(set(thread_ids))
+        request.page.check(self.limits)
+        read = self._read_verified if request.matching.metadata else self._read
+        found = await self.messages.source.with_repair(lambda: read(ids, request))
+        return {thread_id: found[thread_id] for thread_id in ids}
+
+    async def _read(self, ids: list[str], request: NestedRequest) -> dict[str, MessagePage]:
+        rows, totals = await together(self._read_rows(ids, request), self._read_totals(ids, request))
+        return {thread_id: self._to_page(rows[thread_id], totals.get(thread_id, 0), request) for thread_id in ids}
+
+    def _to_page(self, rows: list[Document], total: int, request: NestedRequest) -> MessagePage:
+        page, needs = request.page, request.needs
+        messages = [Message.from_document(row, request.scope) for row in rows]
+        if needs.total or not page.per_page:
+            end = page.offset + (page.per_page or 0)
+            more = page.per_page is not None and end < total
+        else:
+            more = len(messages) > page.per_page
+        return MessagePage(unique_by_id(messages[: page.per_page]), total if needs.total else None, more)
+
+    def _limit(self, request: NestedRequest) -> int:
+        """Rows to read of each thread; one more where only that tells whether there are more."""
+        per_page, needs = request.page.per_page, request.needs
+        if per_page is None:
+            return self.limits.max_rows + 1
+        return per_page + (needs.has_more and not needs.total) if per_page else 0
+
+    async def _read_rows(self, ids: list[str], request: NestedRequest) -> defaultdict[str, list[Document]]:
+        limit = self._limit(request) if request.needs.rows else 0
+        by_thread: defaultdict[str, list[Document]] = defaultdict(list)
+        if not limit:
+            return by_thread
+        rows = await self.threads.rows(self.to_pipeline(ids, request, limit), batch_size=self.limits.max_rows)
+        for row in rows:
+            by_thread[row["message"]["thread_id"]].append(row["message"])
+        self.messages.source.note(row["message"] for row in rows)
+        if request.page.per_page is None:
+            check_rows(len(rows), self.limits)
+        return by_thread
+
+    def to_pipeline(self, ids: list[str], request: NestedRequest, limit: int) -> Pipeline:
+        """From the threads, a look-up of each one's slice, unwound so that no document outgrows its limit."""
+        source = self.messages.source
+        slice_of_thread: Pipeline = [
+            *self.messages.to_matches(request.scope.to_message_condition(), request.matching.date_range),
+            {"$sort": request.order.to_sort()},
+            {"$skip": request.page.offset},
+            {"$limit": limit},
+            *project(wanted_fields(request.needs)),
+        ]
+        look_up = {
+            "from": source.name,
+            "localField": "id",
+            "foreignField": "thread_id",
+            "pipeline": slice_of_thread,
+            "as": "message",
+        }
+        return [
+            {"$match": {"id": {"$in": ids}}},
+            {"$group": {"_id": "$id"}},
+            {"$project": {"id": "$_id"}},
+            {"$lookup": look_up},
+            {"$unwind": "$message"},
+            {"$project": {"_id": 0, "message": 1}},
+        ]
+
+    async def _read_totals(self, ids: list[str], request: NestedRequest) -> dict[str, int]:
+        needs, page = request.needs, request.page
+        if not needs.total and (page.per_page or not needs.has_more):
+            return {}
+        pipeline = [
+            *self._matches(ids, request),
+            {"$group": {"_id": "$thread_id", "count": {"$sum": 1}}},
+        ]
+        rows = await self.messages.source.rows(pipeline, batch_size=len(ids) + 1)
+        return {row["_id"]: int(row["count"]) for row in rows}
+
+    def _matches(self, ids: list[str], request: NestedRequest) -> Pipeline:
+        condition = {"thread_id": {"$in": ids}} | request.scope.to_message_condition()
+        return self.messages.to_matches(condition, request.matching.date_range)
+
+    async def _read_verified(self, ids: list[str], request: NestedRequest) -> dict[str, MessagePage]:
+        """With a metadata filter every candidate is verified, so one stream serves all threads."""
+        fields = {*wanted_fields(request.needs), "content"}
+        verification = Verification("content", "content.metadata", request.matching.metadata, fields)
+        limit = request.page.per_page if request.needs.rows else 0
+        slices = {thread_id: Slice(request.page.offset, limit) for thread_id in ids}
+        pipeline = [
+            *self._matches(ids, request),
+            *verification.stage(),
+            {"$sort": {"thread_id": 1, **request.order.to_sort()}},
+            *project(fields),
+        ]
+        async with self.messages.source.stream(pipeline) as rows:
+            async for row in rows:
+                if verification.admits(row):
+                    slices[row["thread_id"]].add(row)
+        if limit is None:
+            check_rows(sum(found.seen for found in slices.values()), self.limits)
+        return {thread_id: self._to_page(found.rows, found.seen, request) for thread_id, found in slices.items()}

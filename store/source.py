@@ -1,0 +1,117 @@
+"""A collection as the store reads it: every read goes through here, with what was learnt about the collection."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from store.driver import Collection, Cursor, Database, Document, Pipeline, open_cursor, translated_errors
+from store.errors import Unavailable
+from store.values import CODEC
+
+T = TypeVar("T")
+log = logging.getLogger("recallql.store")
+
+STREAM_BATCH = 1000
+"""Documents of one batch while candidates are verified: bounds the memory of a stream."""
+_PROBE_MILLISECONDS = 1000
+
+
+class Source:
+    """One collection: its name, the pipelines' runner, and two facts that change how it is read.
+
+    `collation`: the collection's own default collation, switched off in every query so that text is
+    compared exactly. `text_dates`: some rows keep their times as ISO text (old or imported data);
+    they are then put in order by the server with `repair_stage`.
+    """
+
+    def __init__(self, database: Database, name: str, *, timeout: float, date_fields: tuple[str, ...]) -> None:
+        self.name = name
+        self.timeout = timeout
+        self.date_fields = date_fields
+        self.text_dates = False
+        self.collation: dict[str, Any] | None = None
+        self.collection: Collection = database.get_collection(name, codec_options=CODEC)
+
+    async def rows(self, pipeline: Pipeline, *, batch_size: int) -> list[Document]:
+        """Run a pipeline and return all its rows; a batch of `batch_size` saves a second command."""
+        with translated_errors():
+            async with asyncio.timeout(self.timeout):
+                cursor = await self._open(pipeline, batch_size)
+                try:
+                    rows = await cursor.to_list(None)
+                finally:
+                    await cursor.close()
+        self.note(rows)
+        return rows
+
+    @asynccontextmanager
+    async def stream(self, pipeline: Pipeline) -> AsyncIterator[AsyncIterator[Document]]:
+        """Run a pipeline and give its rows one by one, however many; closing it early ends the work."""
+        with translated_errors():
+            async with asyncio.timeout(self.timeout):
+                cursor = await self._open(pipeline, STREAM_BATCH)
+            try:
+                yield self._steps(cursor)
+            finally:
+                await cursor.close()
+
+    async def with_repair(self, read: Callable[[], Awaitable[T]]) -> T:
+        """Run a read, and once more when it was the first to meet a time kept as text."""
+        before = self.text_dates
+        result = await read()
+        return await read() if self.text_dates and not before else result
+
+    def repair_stage(self) -> Pipeline:
+        """Stages that turn times kept as text into dates; none where no such row is known."""
+        if not self.text_dates:
+            return []
+        return [{"$set": {field: _to_date(field) for field in self.date_fields}}]
+
+    async def survey(self, options: dict[str, Any]) -> None:
+        """Learn the facts: `options` are the collection's own, as `listCollections` gives them."""
+        self.collation = {"locale": "simple"} if options.get("collation") else None
+        if self.date_fields and not self.text_dates:
+            self.text_dates = await self._has_text_dates()
+
+    async def _has_text_dates(self) -> bool:
+        condition = {"$or": [{field: {"$type": "string"}} for field in self.date_fields]}
+        stages: Pipeline = [{"$match": condition}, {"$limit": 1}, {"$project": {"_id": 1}}]
+        if len(self.date_fields) == 1:
+            stages[0] = {"$match": {self.date_fields[0]: {"$type": "string"}}}
+        try:
+            with translated_errors():
+                cursor = await open_cursor(self.collection, stages, maxTimeMS=_PROBE_MILLISECONDS)
+                return bool(await cursor.to_list(None))
+        except Unavailable:
+            log.info("%s: not searched for times kept as text within %s ms", self.name, _PROBE_MILLISECONDS)
+            return False
+
+    async def _open(self, pipeline: Pipeline, batch_size: int) -> Cursor:
+        options: dict[str, Any] = {"batchSize": batch_size}
+        if self.collation:
+            options["collation"] = self.collation
+        return await open_cursor(self.collection, pipeline, **options)
+
+    async def _steps(self, cursor: Cursor) -> AsyncIterator[Document]:
+        rows = aiter(cursor)
+        while True:
+            try:
+                with translated_errors():
+                    async with asyncio.timeout(self.timeout):
+                        row = await anext(rows)
+            except StopAsyncIteration:
+                return
+            self.note([row])
+            yield row
+
+    def note(self, rows: Iterable[Document]) -> None:
+        """Learn from rows that were read whether times are kept as text."""
+        if not self.text_dates:
+            self.text_dates = any(isinstance(row.get(field), str) for row in rows for field in self.date_fields)
+
+
+def _to_date(field: str) -> dict[str, Any]:
+    convert = {"$dateFromString": {"dateString": f"${field}", "onError": None}}
+    return {"$cond": [{"$eq": [{"$type": f"${field}"}, "string"]}, convert, f"${field}"]}

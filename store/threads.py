@@ -1,0 +1,150 @@
+"""Conversation threads: one by id, many by id, and the filtered, ordered, paged list."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+import orjson
+
+from store.content import parse_metadata
+from store.driver import Document, Pipeline
+from store.filters import MetadataFilter
+from store.ordering import Order
+from store.paging import Limits, Needs, PageRequest, RawPage, Reading, read_page
+from store.scope import EVERYBODY, Scope, check_id
+from store.source import Source
+from store.values import JSON, to_clamped_moment, to_text
+from store.verifying import PARSED, Verification, read_mostly_documents
+
+FIELDS = ("id", "resourceId", "title", "metadata", "createdAt", "updatedAt")
+"""The stored fields of a thread; `_id` is MongoDB's own and is not among them."""
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A conversation thread."""
+
+    id: str
+    resource_id: str
+    title: str | None
+    created_at: datetime
+    updated_at: datetime
+    stored_metadata: object = field(repr=False)
+    scope: Scope = EVERYBODY
+    """Whose rows may be seen beneath this thread."""
+
+    @classmethod
+    def from_document(cls, document: Document, scope: Scope) -> "Thread":
+        """A stored document as a thread; odd or missing values never raise."""
+        title = document.get("title")
+        thread = cls(
+            id=to_text(document.get("id")),
+            resource_id=to_text(document.get("resourceId")),
+            title=None if title is None else to_text(title),
+            created_at=to_clamped_moment(document.get("createdAt")),
+            updated_at=to_clamped_moment(document.get("updatedAt", document.get("createdAt"))),
+            stored_metadata=document.get("metadata"),
+            scope=scope,
+        )
+        if PARSED in document:
+            thread.__dict__["metadata"] = document[PARSED]
+        return thread
+
+    @cached_property
+    def metadata(self) -> dict[str, JSON]:
+        """The thread's metadata, also from old rows that hold them as text."""
+        return parse_metadata(self.stored_metadata)
+
+    @cached_property
+    def working_memory(self) -> str | None:
+        """Working memory kept with the thread; a document is given as its JSON text."""
+        memory = self.metadata.get("workingMemory")
+        return memory if memory is None or isinstance(memory, str) else orjson.dumps(memory).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPage:
+    """A page of threads; `total` and `has_more` are None where they were not needed."""
+
+    threads: list[Thread]
+    total: int | None
+    has_more: bool | None
+
+
+class Threads:
+    """Reads the collection of threads."""
+
+    def __init__(self, source: Source, limits: Limits) -> None:
+        self.source = source
+        self.limits = limits
+
+    async def find(
+        self,
+        scope: Scope,
+        page: PageRequest,
+        *,
+        metadata: MetadataFilter = MetadataFilter(),
+        order: Order = Order(),
+        needs: Needs = Needs(),
+    ) -> ThreadPage:
+        """The threads of a scope that match, in order, one page of them.
+
+        Raises InvalidArgument, LimitExceeded, Unavailable.
+        """
+        if scope.resource_id is not None:
+            check_id(scope.resource_id, "filter.resourceId")
+        found = await self._find(scope, page.check(self.limits), metadata, order, needs)
+        threads = [Thread.from_document(document, scope) for document in found.documents]
+        return ThreadPage(unique_by_id(threads), found.total, found.has_more)
+
+    async def _find(
+        self, scope: Scope, page: PageRequest, metadata: MetadataFilter, order: Order, needs: Needs
+    ) -> RawPage:
+        def matches() -> Pipeline:
+            return [{"$match": scope.to_condition()}, *self.source.repair_stage()]
+
+        wanted = {"_id", "id", order.field, *(needs.fields or FIELDS)}
+        reading = Reading(self.source, matches, order.to_sort(), [{"$project": _project(wanted)}], self.limits)
+        if not metadata:
+            return await read_page(reading, page, needs)
+        verification = Verification("metadata", "metadata", metadata, wanted)
+        return await read_mostly_documents(reading, verification, page, needs)
+
+    async def get(self, thread_id: str, scope: Scope) -> Thread | None:
+        """One thread by its public id; None when it does not exist or lies outside the scope."""
+        found = await self.get_many([check_id(thread_id, "id")], scope)
+        return found.get(thread_id)
+
+    async def get_many(self, thread_ids: Iterable[str], scope: Scope) -> dict[str, Thread]:
+        """Threads by their public ids in one command; what does not exist or lies outside the scope is left out."""
+        ids = sorted(set(thread_ids))
+        pipeline: Pipeline = [
+            {"$match": {"id": {"$in": ids}} | scope.to_condition()},
+            {"$sort": {"_id": 1}},
+            {"$project": _project(set(FIELDS))},
+        ]
+        rows = await self.source.rows(pipeline, batch_size=len(ids) + 1)
+        return {thread.id: thread for thread in (Thread.from_document(row, scope) for row in reversed(rows))}
+
+    async def get_owner(self, thread_id: str) -> str | None:
+        """The resource that owns a thread; None when there is no such thread."""
+        pipeline: Pipeline = [
+            {"$match": {"id": thread_id}},
+            {"$limit": 1},
+            {"$project": {"_id": 1, "resourceId": 1}},
+        ]
+        rows = await self.source.rows(pipeline, batch_size=2)
+        return to_text(rows[0].get("resourceId")) if rows else None
+
+
+def unique_by_id(threads: list[Thread]) -> list[Thread]:
+    """Threads without repeated ids, which a database without a unique index may hold: the first of each."""
+    unique: dict[str, Thread] = {}
+    for thread in threads:
+        unique.setdefault(thread.id, thread)
+    return list(unique.values())
+
+
+def _project(fields: set[str]) -> dict[str, int]:
+    return dict.fromkeys(sorted(fields), 1)

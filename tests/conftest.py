@@ -1,0 +1,62 @@
+"""One MongoDB-compatible server for the whole run, and a database of its own for each test that wants one."""
+
+import os
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from motor.motor_asyncio import AsyncIOMotorClient
+from pymongo import AsyncMongoClient
+
+from store.embedded import EmbeddedServer
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Every async test runs on asyncio, the loop that both drivers need."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def mongodb_uri() -> Iterator[str]:
+    """The server under the tests: RECALLQL_TEST_MONGODB_URI, or an embedded one that lives in memory."""
+    if uri := os.environ.get("RECALLQL_TEST_MONGODB_URI"):
+        yield uri
+    else:
+        with EmbeddedServer() as uri:
+            yield uri
+
+
+@pytest.fixture(params=["pymongo", "motor"])
+def driver(request: pytest.FixtureRequest) -> str:
+    """The driver behind `database`: PyMongo's own asyncio client, or Motor's."""
+    return str(request.param)
+
+
+@pytest.fixture
+async def database(anyio_backend: str, mongodb_uri: str, driver: str) -> AsyncIterator[Any]:
+    """A new, empty database, once through each driver; dropped after the test."""
+    async with _new_database(mongodb_uri, driver) as database:
+        yield database
+
+
+@pytest.fixture
+async def plain_database(anyio_backend: str, mongodb_uri: str) -> AsyncIterator[Any]:
+    """A new, empty database through PyMongo alone, for tests in which the driver does not matter."""
+    async with _new_database(mongodb_uri, "pymongo") as database:
+        yield database
+
+
+@asynccontextmanager
+async def _new_database(uri: str, driver: str) -> AsyncIterator[Any]:
+    name = f"recallql_test_{secrets.token_hex(6)}"
+    client: Any = AsyncMongoClient(uri) if driver == "pymongo" else AsyncIOMotorClient(uri)
+    try:
+        yield client[name]
+    finally:
+        await client.drop_database(name)
+        # Motor's close answers nothing, PyMongo's must be awaited.
+        if (closing := client.close()) is not None:
+            await closing
