@@ -18,9 +18,11 @@ from graph.loaders import Loaders
 from graph.schema import create_schema
 from graph.settings import Settings
 from store.driver import Database, connect
+from store.embedders.choosing import create_embedder
 from store.errors import InvalidArgument, Unavailable
 from store.indexes import check_indexes, create_indexes
 from store.memory import Memory
+from store.semantic_search import SemanticSearch
 
 log = logging.getLogger("recallql.graph")
 
@@ -38,7 +40,8 @@ def create_app(settings: Settings, *, database: Database | None = None) -> Starl
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             opened = database if database is not None else await stack.enter_async_context(_connected(settings))
-            app.state.memory = Memory(opened, limits=settings.limits, timeout=settings.database_timeout)
+            search = await stack.enter_async_context(_searching(opened, settings))
+            app.state.memory = Memory(opened, limits=settings.limits, timeout=settings.database_timeout, search=search)
             await _prepare(app.state.memory, settings)
             await stack.enter_async_context(_surveying(app.state.memory, settings.survey_interval))
             yield
@@ -51,13 +54,26 @@ def _options(settings: Settings) -> EndpointOptions:
 
 
 def _context_factory(settings: Settings) -> Any:
-    defaults = Defaults(settings.last_messages)
+    defaults = Defaults(settings.last_messages, settings.semantic_recall)
 
     async def get_context(connection: HTTPConnection) -> Context:
         memory: Memory = connection.app.state.memory
         return Context(memory, Loaders(memory), defaults)
 
     return get_context
+
+
+@asynccontextmanager
+async def _searching(database: Database, settings: Settings) -> AsyncIterator[SemanticSearch | None]:
+    """Semantic search, where an embedder is named. The engine is chosen by the first survey."""
+    if settings.embedder_options is None:
+        yield None
+        return
+    search = SemanticSearch(database, create_embedder(settings.embedder_options), settings.search_options)
+    try:
+        yield search
+    finally:
+        await search.aclose()
 
 
 @asynccontextmanager

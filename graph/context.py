@@ -9,6 +9,7 @@ from graph.loaders import Loaders
 from store.errors import Forbidden
 from store.memory import Memory
 from store.scope import EVERYBODY, Scope
+from store.semantic import SemanticRecall
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,8 @@ class Defaults:
 
     last_messages: int | Literal[False] = 10
     """Page size of a recall; False: no history."""
+    semantic_recall: SemanticRecall | None = None
+    """How a text is searched for; None: not at all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from strawberry.schema.exceptions import CannotGetOperationTypeError, InvalidOpe
 from strawberry.types.graphql import OperationType
 
 from graph import response
-from graph.graphiql import FILES, Example, files, page
+from graph.graphiql import FILES, Example, GraphiQL
 from graph.operation import RequireOperationName
 from graph.request import RequestError, read_request
 from graph.websocket import GraphQLSocket
@@ -62,6 +62,7 @@ class GraphQLEndpoint:
         self.schema.extensions = (*schema.extensions, RequireOperationName)
         self.options = options
         self._get_context = get_context
+        self._graphiql = GraphiQL(schema, options.examples) if options.graphiql else None
         self._socket = GraphQLSocket(self.schema, get_context, options.allowed_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -77,8 +78,8 @@ class GraphQLEndpoint:
         routes: list[BaseRoute] = []
         for spelling in (path, path + "/"):
             routes += [Route(spelling, self), WebSocketRoute(spelling, self)]
-        if self.options.graphiql:
-            routes.append(Mount(f"{path}/{FILES}", files()))
+        if self._graphiql:
+            routes.append(Mount(f"{path}/{FILES}", self._graphiql.files()))
         return routes
 
     async def respond(self, request: Request) -> Response:
@@ -91,14 +92,14 @@ class GraphQLEndpoint:
             self._check_method(request)
             if media_type is None:
                 raise RequestError(406, f"The answer is {response.JSON} or {response.GRAPHQL_RESPONSE}.")
-            if media_type == response.HTML:
-                return page(request, self.options.examples)
+            if media_type == response.HTML and self._graphiql:
+                return self._graphiql.page(request)
             return await self._execute(request, json_type)
         except RequestError as refusal:
             return response.from_refusal(refusal, json_type)
         except Exception:
             logger.exception("A GraphQL request failed.")
-            return response.internal_error(json_type)
+            return response.from_request_errors([response.internal_error()], json_type)
 
     async def _execute(self, request: Request, media_type: str) -> Response:
         if request.method == "GET" and not self.options.get_queries:
@@ -121,7 +122,7 @@ class GraphQLEndpoint:
         return response.from_result(result, media_type)
 
     def _offers(self, request: Request) -> list[str]:
-        pages = [response.HTML] if request.method == "GET" and self.options.graphiql else []
+        pages = [response.HTML] if request.method == "GET" and self._graphiql else []
         return [response.JSON, response.GRAPHQL_RESPONSE, *pages]
 
     def _check_method(self, request: Request) -> None:
@@ -129,7 +130,7 @@ class GraphQLEndpoint:
             raise RequestError(405, f"{request.method} is not allowed.", headers={"Allow": self._allowed_methods()})
 
     def _allowed_methods(self) -> str:
-        return "GET, POST, OPTIONS" if self.options.get_queries or self.options.graphiql else "POST, OPTIONS"
+        return "GET, POST, OPTIONS" if self.options.get_queries or self._graphiql else "POST, OPTIONS"
 
 
 def _operation_types(method: str) -> set[OperationType]:

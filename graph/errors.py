@@ -40,9 +40,9 @@ CODES: dict[type[BaseException], ErrorCode] = {
 MASKED_MESSAGE = "Internal error."
 
 
-def bad_input(message: str) -> GraphQLError:
+def bad_input(message: str, code: ErrorCode = ErrorCode.BAD_USER_INPUT) -> GraphQLError:
     """An error of the client's making; its message names the argument and the rule."""
-    return GraphQLError(message, extensions={"code": ErrorCode.BAD_USER_INPUT})
+    return GraphQLError(message, extensions={"code": code.value})
 
 
 class ErrorCodes(SchemaExtension):

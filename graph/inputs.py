@@ -13,6 +13,7 @@ from store.instants import Instant
 from store.messages import MessageFilter as StoreMessageFilter
 from store.ordering import Order
 from store.paging import PageRequest
+from store.semantic import SemanticRecall
 from store.windows import IncludeItem
 
 T = TypeVar("T")
@@ -126,10 +127,14 @@ class IncludeMessage:
         default=strawberry.UNSET, description="The thread that the message lies in; left out: the thread of the recall."
     )
     with_previous_messages: int | None = strawberry.field(
-        default=strawberry.UNSET, description="How many messages before it to add, of the same thread; at most 1000."
+        default=strawberry.UNSET,
+        description="How many messages before it to add, of the same thread; at most 1000. "
+        "Left out: 2 with `vectorSearchString`, else 0.",
     )
     with_next_messages: int | None = strawberry.field(
-        default=strawberry.UNSET, description="How many messages after it to add, of the same thread; at most 1000."
+        default=strawberry.UNSET,
+        description="How many messages after it to add, of the same thread; at most 1000. "
+        "Left out: 2 with `vectorSearchString`, else 0.",
     )
 
     def to_item(self, thread_id: str, default_window: int) -> IncludeItem:
@@ -147,6 +152,10 @@ class ThreadConfig:
     last_messages: PerPage | None = strawberry.field(
         default=strawberry.UNSET,
         description="Page size of a recall when `perPage` is left out. `false`: no history, included messages only.",
+    )
+    semantic_recall: SemanticRecall | None = strawberry.field(
+        default=strawberry.UNSET,
+        description="Whether and how `vectorSearchString` is searched for; left out: the server's setting.",
     )
     working_memory: JSONObject | None = strawberry.field(
         default=strawberry.UNSET,

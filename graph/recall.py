@@ -1,5 +1,6 @@
-"""Recall: a page of a thread with its included messages."""
+"""Recall: a page of a thread, with included and semantically found messages."""
 
+from enum import Enum
 from typing import Annotated, Any
 
 import strawberry
@@ -11,23 +12,55 @@ from graph.messages import Message
 from graph.scalars import Count, PerPage, Rows
 from graph.selection import selection, stored_fields
 from store import messages as store
+from store.errors import InvalidArgument
 from store.paging import Needs, PageRequest
-from store.recall import RecallRequest
-from store.scope import Scope
+from store.recall import Recall, RecallNeeds
+from store.recall import RecallMatch as FoundMatch
+from store.recall_request import RecallRequest
+from store.semantic import SemanticRecall
+from store.vectors.engine import EngineName
+
+SEARCH_WINDOW = 2
+"""Neighbours on either side of an included message when a text is searched for, as for the matches."""
+
+
+@strawberry.enum(description="Which engine answered a semantic recall.")
+class VectorEngine(Enum):
+    ATLAS = strawberry.enum_value("ATLAS", description="Atlas Vector Search: approximate nearest neighbours.")
+    EXACT = strawberry.enum_value("EXACT", description="The exact engine of this server: every vector is compared.")
+
+
+@strawberry.type(description="A message that semantic recall found.")
+class RecallMatch:
+    message: store.Message = strawberry.field(graphql_type=Message, description="The message.")
+    score: float = strawberry.field(description="(1 + cosine) / 2, from 0 to 1: the same scale on both engines.")
+    rank: int = strawberry.field(description="1 is the best match.")
+    before: list[store.Message] = strawberry.field(
+        graphql_type=list[Message], description="The messages before it in its thread, oldest first."
+    )
+    after: list[store.Message] = strawberry.field(
+        graphql_type=list[Message], description="The messages after it in its thread, oldest first."
+    )
+
+
+@strawberry.type(description="What a semantic recall cost.")
+class RecallUsage:
+    tokens: int = strawberry.field(description="Embedding tokens spent on `vectorSearchString`.")
 
 
 @strawberry.type(description="What a recall found.")
 class RecallResult:
     messages: list[store.Message] = strawberry.field(
         graphql_type=list[Message],
-        description="The page and the included messages, each once, in the order of `orderBy` (default: newest first).",
+        description="The page, the included and the found messages, each once, in the order of `orderBy` "
+        "(default: newest first).",
     )
     transcript: list[store.Message] = strawberry.field(
         graphql_type=list[Message], description="The same messages, oldest first: the way a chat shows them."
     )
     total: int | None = strawberry.field(
         graphql_type=Count,
-        description="Messages of the thread that satisfy `filter`, whatever `page` and `include` add.",
+        description="Messages of the thread that satisfy `filter`, whatever page, include or semantic recall add.",
     )
     page: int = strawberry.field(description="The zero-based page, as asked for.")
     per_page: Rows = strawberry.field(
@@ -38,6 +71,17 @@ class RecallResult:
         description="Whether matching messages of the thread remain after this page; "
         "false once this answer holds every one of them.",
     )
+    matches: list[FoundMatch] = strawberry.field(
+        graphql_type=list[RecallMatch],
+        description="What semantic recall found, best first. Empty without `vectorSearchString`.",
+    )
+    usage: RecallUsage | None = strawberry.field(
+        description="Embedding tokens spent on `vectorSearchString`; null where the embedder does not report them."
+    )
+    engine: EngineName | None = strawberry.field(
+        graphql_type=VectorEngine | None,
+        description="Which engine answered; null without `vectorSearchString`.",
+    )
 
 
 async def resolve_recall(
@@ -47,6 +91,13 @@ async def resolve_recall(
         strawberry.ID | None,
         strawberry.argument(
             description="The owner that the thread must have, else FORBIDDEN; nothing of other owners appears."
+        ),
+    ] = strawberry.UNSET,
+    vector_search_string: Annotated[
+        str | None,
+        strawberry.argument(
+            description="A text to search for by meaning; needs semantic recall to be enabled, by "
+            "`threadConfig.semanticRecall` or by the server's setting. Blank counts as left out."
         ),
     ] = strawberry.UNSET,
     per_page: Annotated[
@@ -73,19 +124,44 @@ async def resolve_recall(
         inputs.ThreadConfig | None, strawberry.argument(description="A memory's configuration, as Mastra's.")
     ] = strawberry.UNSET,
 ) -> RecallResult:
-    """A page of a thread, newest first unless `orderBy` says otherwise, together with included messages."""
-    scope = info.context.require_scope(resource_id)
-    paged = to_page(page, per_page, thread_config, info.context.defaults)
-    request = to_request(thread_id, scope, paged, include, filter, order_by)
-    found = await info.context.memory.recall(request, to_needs(info))
+    """A page of a thread, newest first unless `orderBy` says otherwise, with included and found messages."""
+    defaults, scope = info.context.defaults, info.context.require_scope(resource_id)
+    paged = to_page(page, per_page, thread_config, defaults)
+    text, semantic = to_search(vector_search_string, thread_config, defaults)
+    items = tuple(item.to_item(thread_id, SEARCH_WINDOW if text else 0) for item in include or ())
+    matching = filter.to_filter() if filter else store.NO_FILTER
+    request = RecallRequest(thread_id, scope, paged, matching, inputs.to_order(order_by), items, text, semantic)
+    return to_result(await info.context.memory.recall(request, to_needs(info)), paged)
+
+
+def to_result(found: Recall, page: PageRequest) -> RecallResult:
+    """The store's answer with what was asked for beside it."""
     return RecallResult(
         messages=found.messages,
         transcript=found.transcript,
         total=found.total,
-        page=paged.page,
-        per_page=inputs.echo(paged),
+        page=page.page,
+        per_page=inputs.echo(page),
         has_more=found.has_more,
+        matches=found.matches,
+        usage=None if found.tokens is None else RecallUsage(tokens=found.tokens),
+        engine=found.engine,
     )
+
+
+def to_search(
+    text: str | None, config: inputs.ThreadConfig | None, defaults: Defaults
+) -> tuple[str | None, SemanticRecall | None]:
+    """The text to search for and how, or nothing for a blank text. Raises InvalidArgument when it is not enabled."""
+    if not text or not text.strip():
+        return None, None
+    semantic = inputs.given(config.semantic_recall if config else None, defaults.semantic_recall)
+    if not semantic:
+        raise InvalidArgument(
+            "vectorSearchString needs semantic recall: pass threadConfig: {semanticRecall: true}, "
+            "or set RECALLQL_SEMANTIC_RECALL on the server."
+        )
+    return text, semantic
 
 
 def to_page(
@@ -99,32 +175,16 @@ def to_page(
     return inputs.to_page(page, per_page, 0 if last is False else last)
 
 
-def to_request(
-    thread_id: str,
-    scope: Scope,
-    page: PageRequest,
-    include: list[inputs.IncludeMessage] | None,
-    matching: inputs.MessageFilter | None,
-    order: inputs.MessageOrder | None,
-) -> RecallRequest:
-    """The arguments as the store's value; what is left out keeps its default."""
-    return RecallRequest(
-        thread_id=thread_id,
-        scope=scope,
-        page=page,
-        matching=matching.to_filter() if matching else store.NO_FILTER,
-        order=inputs.to_order(order),
-        include=tuple(item.to_item(thread_id, default_window=0) for item in include or ()),
-    )
-
-
-def to_needs(info: RequestInfo) -> Needs:
+def to_needs(info: RequestInfo) -> RecallNeeds:
     """What the query selects of the result."""
     selected = selection(info)
     lists = [selected[name] for name in ("messages", "transcript") if name in selected]
-    return Needs(
+    found = selected.get("matches", {})
+    beside = [found[name] for name in ("message", "before", "after") if name in found]
+    page = Needs(
         rows=bool(lists),
         total="total" in selected,
         has_more="hasMore" in selected,
-        fields=stored_fields(MESSAGE_FIELDS, lists),
+        fields=stored_fields(MESSAGE_FIELDS, [*lists, *beside]),
     )
+    return RecallNeeds(page, search=any(name in selected for name in ("matches", "usage", "engine")))

@@ -10,6 +10,7 @@ from email.message import Message
 from urllib.parse import parse_qsl
 
 import orjson
+from graphql import GraphQLError
 from starlette.requests import ClientDisconnect, Request
 
 from graph.errors import ErrorCode
@@ -34,6 +35,10 @@ class RequestError(Exception):
         self.message = message
         self.code = code
         self.headers = headers or {}
+
+    def as_graphql_error(self) -> GraphQLError:
+        """What the client sees."""
+        return GraphQLError(self.message, extensions={"code": self.code.value})
 
 
 @dataclass(frozen=True, slots=True)

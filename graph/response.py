@@ -71,7 +71,7 @@ def request_error(error: GraphQLError) -> GraphQLError:
         return no_operation(cause)
     if cause is not None and not isinstance(cause, GraphQLError) and not error.locations:
         # Only an exception that escaped has a cause and no place in the document; Strawberry has logged it.
-        return _internal()
+        return internal_error()
     extensions = {"code": ErrorCode.BAD_USER_INPUT.value, **(error.extensions or {})}
     return GraphQLError(error.message, error.nodes, error.source, error.positions, extensions=extensions)
 
@@ -85,13 +85,13 @@ def no_operation(cause: CannotGetOperationTypeError) -> GraphQLError:
 
 def from_refusal(refusal: RequestError, media_type: str) -> Response:
     """Answer a request that is refused before GraphQL saw it."""
-    error = {"message": refusal.message, "extensions": {"code": refusal.code}}
+    error = refusal.as_graphql_error().formatted
     return respond({"errors": [error]}, media_type, refusal.status, refusal.headers)
 
 
-def internal_error(media_type: str) -> Response:
-    """The one neutral answer to a fault of ours; the caller logs what happened."""
-    return from_request_errors([_internal()], media_type)
+def internal_error() -> GraphQLError:
+    """The one neutral error for a fault of ours; whoever makes it has logged what happened."""
+    return GraphQLError(MASKED_MESSAGE, extensions={"code": ErrorCode.INTERNAL.value})
 
 
 def respond(payload: object, media_type: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -100,9 +100,14 @@ def respond(payload: object, media_type: str, status: int = 200, headers: Mappin
         body = encode(payload)
     except (TypeError, ValueError, RecursionError):
         logger.exception("The result of a GraphQL operation cannot be written as JSON.")
-        body = orjson.dumps({"data": None, "errors": [_internal().formatted]})
+        body = encode(unwritable())
     content_type = {"Content-Type": f"{media_type}; charset=utf-8"}
     return Response(body, status, {**_HEADERS, **content_type, **(headers or {})})
+
+
+def unwritable() -> dict[str, object]:
+    """What stands in for a result that cannot be written as JSON."""
+    return {"data": None, "errors": [internal_error().formatted]}
 
 
 def encode(payload: object) -> bytes:
@@ -124,10 +129,6 @@ def _without_nan(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_without_nan(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _internal() -> GraphQLError:
-    return GraphQLError(MASKED_MESSAGE, extensions={"code": ErrorCode.INTERNAL.value})
 
 
 def _parse_range(text: str) -> tuple[str, float]:

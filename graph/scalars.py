@@ -19,10 +19,11 @@ from graphql import (
 )
 from strawberry.types.scalar import ScalarDefinition
 
-from graph.errors import bad_input
-from store.errors import InvalidArgument
+from graph.errors import CODES, bad_input
+from store.errors import InvalidArgument, StoreError
 from store.filters import MetadataFilter
 from store.instants import Instant
+from store.semantic import SemanticRecall
 from store.values import iso_text
 
 PerPage = NewType("PerPage", object)
@@ -51,6 +52,14 @@ def parse_metadata_filter(value: object) -> MetadataFilter:
         return MetadataFilter.from_json(value, "metadata")
     except InvalidArgument as error:
         raise bad_input(str(error)) from None
+
+
+def parse_semantic_recall(value: object) -> SemanticRecall | Literal[False]:
+    """True, false, or an object of options; false is "not enabled". Raises GraphQLError that names the key."""
+    try:
+        return SemanticRecall.from_json(value) or False
+    except StoreError as error:
+        raise bad_input(str(error), CODES[type(error)]) from None
 
 
 def parse_date_time(value: object) -> Instant:
@@ -82,15 +91,15 @@ def _show(value: object) -> str:
     return shown if len(shown) <= 40 else shown[:40] + "…"
 
 
-def parse_literal_with(parse: Callable[[object], object]) -> Callable[..., object]:
+def parse_literal_with(parse: Callable[[object], object], *, bare_words: bool = False) -> Callable[..., object]:
     """How a scalar reads a literal: as `parse` reads a variable.
 
     Validation has no variables yet; a literal that holds some is then taken as it is and read when the
-    field is executed. An enum value (a bare word) is no text.
+    field is executed. An enum value (a bare word) is no text, unless `bare_words` are allowed.
     """
 
     def parse_literal(node: ValueNode, variables: dict[str, Any] | None = None) -> object:
-        names = set(_variable_names(node))
+        names = set(_variable_names(node, bare_words))
         if variables is None and names:
             return node
         missing = sorted(name for name in names if name not in (variables or {}))
@@ -102,15 +111,15 @@ def parse_literal_with(parse: Callable[[object], object]) -> Callable[..., objec
     return parse_literal
 
 
-def _variable_names(node: ValueNode) -> list[str]:
+def _variable_names(node: ValueNode, bare_words: bool) -> list[str]:
     if isinstance(node, VariableNode):
         return [node.name.value]
-    if isinstance(node, EnumValueNode):
+    if isinstance(node, EnumValueNode) and not bare_words:
         raise bad_input(f'{node.value} is a bare word; write text in quotes: "{node.value}".')
     if isinstance(node, ObjectValueNode):
-        return [name for field in node.fields for name in _variable_names(field.value)]
+        return [name for field in node.fields for name in _variable_names(field.value, bare_words)]
     if isinstance(node, ListValueNode):
-        return [name for item in node.values for name in _variable_names(item)]
+        return [name for item in node.values for name in _variable_names(item, bare_words)]
     return []
 
 
@@ -125,7 +134,7 @@ def _scalar(
         description=description,
         serialize=serialize,
         parse_value=parse,
-        parse_literal=parse_literal_with(parse),
+        parse_literal=parse_literal_with(parse, bare_words=name == "SemanticRecall"),
     )
 
 
@@ -139,6 +148,13 @@ A flat object: `{status: "open", priority: 2, vip: true, region: null}`. Every e
 and value: `1` is `1.0` but never `"1"` or `true`; `null` matches an explicit null only, not a missing key; an array
 never matches its element. Keys are letters, digits and `_` (at most 128); objects, arrays and operators are refused.
 """
+_SEMANTIC = """
+Semantic recall: `true`, `false`, or options, each of which may be left out:
+`{topK: 4, messageRange: 2, scope: "resource", threshold: 0.7, filter: {project: "a"}}`.
+`topK`: how many messages to find (1 to 1000). `messageRange`: neighbours on both sides of each, or
+`{before: 2, after: 2}`. `scope`: among the messages of the `"resource"`, or of the `"thread"` alone.
+`threshold`: the least score, from 0 to 1. `filter`: only in threads whose metadata hold these entries.
+"""
 _PER_PAGE = """
 Rows of a page: a whole number >= 0, or `false` for every row without pages (then `page` must be 0).
 `0` gives no rows but still the `total`.
@@ -151,6 +167,7 @@ as base64 text, NaN and infinities as null.
 SCALARS: dict[object, ScalarDefinition] = {
     PerPage: _scalar("PerPage", _PER_PAGE.strip(), parse_per_page),
     MetadataFilter: _scalar("MetadataFilter", _METADATA.strip(), parse_metadata_filter),
+    SemanticRecall: _scalar("SemanticRecall", _SEMANTIC.strip(), parse_semantic_recall),
     datetime: _scalar("DateTime", _DATE_TIME.strip(), parse_date_time, iso_text),
     JSONValue: _scalar("JSON", _JSON.strip(), lambda value: value),
     JSONObject: _scalar("JSONObject", "A JSON object; see JSON for the spelling of values.", parse_json_object),

@@ -1,12 +1,17 @@
 """Every setting, read once from the environment (prefix RECALLQL_); the README lists them all."""
 
+import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BeforeValidator, Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from store.embedders.choosing import EmbedderKind, EmbedderOptions
+from store.errors import StoreError
 from store.paging import Limits
+from store.semantic import SemanticRecall
+from store.semantic_search import EngineChoice, SearchOptions
 
 
 def _false(value: object) -> object:
@@ -39,8 +44,72 @@ class Settings(BaseSettings):
     survey_interval: float = Field(
         300.0, gt=0, description="Seconds between two looks at how the collections are kept (collation, times as text)."
     )
+    embedder: EmbedderKind | None = Field(
+        None,
+        description="What turns a search text into a vector: `openai` (any compatible service), `wordllama`, "
+        "`fastembed`, or `toy` (for tests). It must be the model that wrote the stored vectors.",
+    )
+    embedder_model: str | None = Field(None, description="Name of the model, for `openai` and `fastembed`.")
+    embedder_dimensions: int | None = Field(
+        None, ge=1, description="Numbers of a vector, where the model has a choice."
+    )
+    embedder_url: str = Field(
+        "https://api.openai.com/v1", description="Address of the service, up to but without `/embeddings`."
+    )
+    embedder_api_key: SecretStr | None = Field(None, description="Key of the service.")
+    embedder_timeout: float = Field(30.0, gt=0, description="Seconds that one request to the service may take.")
+    embedder_azure_api_version: str | None = Field(
+        None, description="Azure's `api-version`; set it when the service is Azure OpenAI."
+    )
+    semantic_recall: Annotated[Any, NoDecode] = Field(
+        None, description="Mastra's `semanticRecall` as JSON (`true` or options), for recalls that do not say."
+    )
+    vector_engine: EngineChoice = Field(
+        "auto", description="`atlas`, `exact`, or `auto`: Atlas where its index can be queried, else exact."
+    )
+    vector_index: str | None = Field(None, description="Name of the Atlas vector index; found by itself if not set.")
+    vector_cache_bytes: int = Field(
+        512 * 1024 * 1024, ge=0, description="The most memory for vectors of the exact engine, in bytes."
+    )
+    vector_cache_seconds: float = Field(
+        5.0, ge=0, description="How long vectors are kept where the server has no change streams, in seconds."
+    )
     graphiql: bool = Field(True, description="Serve GraphiQL to browsers.")
     data_dir: Path = Field(Path(".recallql"), description="Folder of the embedded server's data.")
+
+    @field_validator("semantic_recall", mode="before")
+    @classmethod
+    def _read_semantic_recall(cls, value: object) -> SemanticRecall | None:
+        try:
+            return SemanticRecall.from_json(json.loads(value) if isinstance(value, str) and value else value)
+        except StoreError as error:
+            raise ValueError(str(error)) from None
+
+    @property
+    def embedder_options(self) -> EmbedderOptions | None:
+        """What makes the embedder; None where none is named."""
+        if self.embedder is None:
+            return None
+        return EmbedderOptions(
+            kind=self.embedder,
+            model=self.embedder_model,
+            dimensions=self.embedder_dimensions,
+            url=self.embedder_url,
+            api_key=self.embedder_api_key.get_secret_value() if self.embedder_api_key else None,
+            timeout=self.embedder_timeout,
+            azure_api_version=self.embedder_azure_api_version,
+        )
+
+    @property
+    def search_options(self) -> SearchOptions:
+        """How semantic search is done."""
+        return SearchOptions(
+            engine=self.vector_engine,
+            index=self.vector_index,
+            cache_bytes=self.vector_cache_bytes,
+            cache_seconds=self.vector_cache_seconds,
+            timeout=self.database_timeout,
+        )
 
     @property
     def limits(self) -> Limits:

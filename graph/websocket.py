@@ -1,12 +1,13 @@
 """GraphQL over WebSocket (`graphql-transport-ws`), by Strawberry's own handler with three changes.
 
-The context is made when the client introduces itself, from the same factory as for HTTP. Credentials sent in
-that first message count as headers, because a browser cannot set headers on a WebSocket. Answers are encoded
-like those over HTTP.
+Each operation has a context of its own, from the same factory as over HTTP, so that nothing one operation has
+loaded is shown to a later one. Credentials sent in `connection_init` count as headers, because a browser cannot
+set headers on a WebSocket. Answers are encoded like those over HTTP.
 """
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -16,14 +17,14 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 from strawberry.asgi import GraphQL
-from strawberry.exceptions import ConnectionRejectionError
 from strawberry.subscriptions import GRAPHQL_TRANSPORT_WS_PROTOCOL
 from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import BaseGraphQLTransportWSHandler, Operation
 from strawberry.subscriptions.protocols.graphql_transport_ws.types import ConnectionInitMessage, Message
 from strawberry.types.execution import PreExecutionError
 
+from graph.errors import MASKED_MESSAGE
 from graph.request import RequestError, from_parameters
-from graph.response import encode, request_error
+from graph.response import encode, internal_error, request_error, unwritable
 
 logger = logging.getLogger(__name__)
 
@@ -32,14 +33,15 @@ CREDENTIALS = frozenset({"authorization", "x-api-key"})
 
 @dataclass
 class Introduction:
-    """A connection whose client has yet to send `connection_init`, and what becomes of it."""
+    """How a client has presented itself; `connection_params` is the payload of its `connection_init`."""
 
     websocket: WebSocket
     connection_params: Mapping[str, object] = field(default_factory=dict)
-    context: object = None
 
 
 class _Handler(BaseGraphQLTransportWSHandler[Any, None]):
+    view: "GraphQLSocket"
+
     async def handle_message(self, message: Message) -> None:
         try:
             checked = check_message(message)
@@ -49,10 +51,29 @@ class _Handler(BaseGraphQLTransportWSHandler[Any, None]):
             await super().handle_message(checked)
 
     async def handle_connection_init(self, message: ConnectionInitMessage) -> None:
-        await super().handle_connection_init(message)
-        # Messages are handled one after the other, so no operation has started yet.
-        if self.connection_acknowledged and isinstance(self.context, Introduction):
-            self.context = self.context.context
+        try:
+            await super().handle_connection_init(message)
+        except RequestError as refusal:
+            # The protocol of WebSockets allows a reason of at most 123 bytes.
+            reason = refusal.message.encode()[:123].decode(errors="ignore")
+            await self.websocket.close(4000 + refusal.status, reason)
+        except Exception:
+            logger.exception("A WebSocket connection failed.")
+            await self.websocket.close(4500, MASKED_MESSAGE)
+
+    async def run_operation(self, operation: Operation[Any, None]) -> None:
+        try:
+            context = await self.view.on_ws_operation(self.context)
+        except RequestError as refusal:
+            await operation.send_initial_errors([refusal.as_graphql_error()])
+        except Exception:
+            logger.exception("A GraphQL operation failed.")
+            await operation.send_initial_errors([internal_error()])
+        else:
+            # Strawberry has one context for the whole connection, so the operation gets a handler of its own.
+            handler = copy(self)
+            handler.context = context
+            await super(_Handler, handler).run_operation(operation)
 
     async def _handle_pre_execution_error(self, operation: Operation[Any, None], result: PreExecutionError) -> None:
         # Strawberry would close the whole connection for a syntax error.
@@ -79,20 +100,18 @@ class GraphQLSocket(GraphQL[Any, None]):
         self._make_context = get_context
 
     async def get_context(self, request: Request | WebSocket, response: Response | WebSocket) -> Introduction:
-        """Wait with the real context until `connection_init` has arrived."""
+        """Begin to get to know the client."""
         assert isinstance(request, WebSocket)
         return Introduction(request)
 
     async def on_ws_connect(self, context: Introduction) -> dict[str, object]:
-        """Make the context of the connection. Raises ConnectionRejectionError (close code 4403)."""
-        try:
-            context.context = await self._make_context(introduced(context))
-        except RequestError as refusal:
-            raise ConnectionRejectionError from refusal
-        except Exception as error:
-            logger.exception("A WebSocket connection failed.")
-            raise ConnectionRejectionError from error
+        """Refuse a client at once whose operations would be refused."""
+        await self.on_ws_operation(context)
         return {}
+
+    async def on_ws_operation(self, introduction: Introduction) -> object:
+        """The context of one operation."""
+        return await self._make_context(introduced(introduction))
 
     def decode_json(self, data: str | bytes) -> object:
         """Read a message as strictly as a body."""
@@ -100,7 +119,11 @@ class GraphQLSocket(GraphQL[Any, None]):
 
     def encode_json(self, data: object) -> str:
         """Write a message like an answer, as text, which the protocol asks for."""
-        return encode(data).decode()
+        try:
+            return encode(data).decode()
+        except (TypeError, ValueError, RecursionError):
+            logger.exception("The result of a GraphQL operation cannot be written as JSON.")
+            return encode({**cast("dict[str, object]", data), "payload": unwritable()}).decode()
 
 
 def check_message(message: object) -> Message:

@@ -102,6 +102,18 @@ async def open_cursor(collection: Collection, pipeline: Sequence[Mapping[str, An
     return opened
 
 
+async def open_raw_batches(
+    collection: Collection, condition: Mapping[str, Any], fields: Mapping[str, Any]
+) -> AsyncIterator[bytes]:
+    """The documents that match, as batches of undecoded BSON: many documents one after the other."""
+    cursor = collection.find_raw_batches(condition, fields)
+    try:
+        async for batch in cursor:
+            yield batch
+    finally:
+        await cursor.close()
+
+
 async def together(*awaitables: Any) -> list[Any]:
     """Run several awaitables side by side; the first failure cancels the others and is raised as itself."""
     try:

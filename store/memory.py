@@ -5,12 +5,15 @@ from collections.abc import Iterable
 from store.activity import Activity, find_activity
 from store.collections import MESSAGES, RESOURCES, THREADS
 from store.driver import Database, together, translated_errors
+from store.locating import Locator
 from store.messages import Message, Messages
 from store.nested_pages import NestedPages
 from store.paging import Limits, Needs
-from store.recall import Recall, RecallRequest, recall
+from store.recall import Recall, RecallNeeds, recall
+from store.recall_request import RecallRequest
 from store.resources import Resource, Resources
 from store.scope import Scope, check_id
+from store.search import Search
 from store.source import Source
 from store.threads import Threads
 
@@ -21,7 +24,9 @@ class Memory:
     `timeout` (seconds) bounds every exchange with the server.
     """
 
-    def __init__(self, database: Database, *, limits: Limits = Limits(), timeout: float = 5.0) -> None:
+    def __init__(
+        self, database: Database, *, limits: Limits = Limits(), timeout: float = 5.0, search: Search | None = None
+    ) -> None:
         self.database = database
         self.timeout = timeout
         self.limits = limits
@@ -32,6 +37,7 @@ class Memory:
         self.threads = Threads(threads, limits)
         self.messages = Messages(messages, limits)
         self.resources = Resources(resources)
+        self.locator = Locator(self.messages, self.threads, search)
         self.nested_pages = NestedPages(threads, self.messages, limits)
 
     async def survey(self) -> None:
@@ -44,10 +50,12 @@ class Memory:
             reply = await self.database.command("listCollections", filter=names)
         options = {entry["name"]: entry.get("options", {}) for entry in reply["cursor"]["firstBatch"]}
         await together(*(source.survey(options.get(source.name, {})) for source in self.sources))
+        if self.locator.search is not None:
+            await self.locator.search.refresh()
 
-    async def recall(self, request: RecallRequest, needs: Needs = Needs()) -> Recall:
-        """A page of a thread with its included messages; see `store.recall.recall`."""
-        return await recall(self.messages, self.threads, request, needs)
+    async def recall(self, request: RecallRequest, needs: RecallNeeds = RecallNeeds()) -> Recall:
+        """A page of a thread with its included and found messages; see `store.recall.recall`."""
+        return await recall(self.messages, self.threads, self.locator, request, needs)
 
     async def find_activity(
         self, thread_ids: Iterable[str], scope: Scope, *, ends: bool, needs: Needs

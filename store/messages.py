@@ -47,6 +47,8 @@ class Message:
     created_at: datetime
     stored_content: object = field(repr=False)
     position: Position = field(repr=False)
+    key: object = field(repr=False)
+    """MongoDB's own key, which never leaves the store."""
     scope: Scope = EVERYBODY
     """Whose rows may be seen beneath this message."""
     origin: MessageOrigin | None = None
@@ -65,6 +67,7 @@ class Message:
             created_at=to_clamped_moment(created_at),
             stored_content=document.get("content"),
             position=position(to_moment(created_at), document.get("_id")),
+            key=document.get("_id"),
             scope=scope,
         )
         if PARSED in document:

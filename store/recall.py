@@ -1,36 +1,42 @@
-"""Recall: a page of a thread, the included messages with their neighbours, each once, in one order."""
+"""Recall: a page of a thread, with included and semantically found messages and their neighbours, in one order."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from store.driver import together
 from store.errors import Forbidden
-from store.messages import (
-    NO_FILTER,
-    Message,
-    MessageFilter,
-    MessageOrigin,
-    MessagePage,
-    Messages,
-    unique_by_id,
-)
-from store.ordering import Order
-from store.paging import Needs, PageRequest, check_rows
-from store.scope import Scope, check_id
+from store.locating import Located, Locator
+from store.messages import Message, MessageOrigin, MessagePage, Messages, unique_by_id
+from store.paging import Needs, check_rows
+from store.recall_request import RecallRequest
+from store.scope import check_id
 from store.threads import Threads
-from store.windows import IncludeItem, Window, check_items, find_windows
+from store.vectors.engine import EngineName
+from store.windows import check_items
 
 
 @dataclass(frozen=True, slots=True)
-class RecallRequest:
-    """What is asked of a recall; `scope` holds the owner that the thread must have."""
+class RecallNeeds:
+    """What the caller will look at of a recall: the page with its numbers, and what semantic recall found."""
 
-    thread_id: str
-    scope: Scope
-    page: PageRequest
-    matching: MessageFilter = NO_FILTER
-    order: Order = Order()
-    include: tuple[IncludeItem, ...] = ()
+    page: Needs = Needs()
+    search: bool = True
+
+    @property
+    def is_located(self) -> bool:
+        """Whether included and found messages bear on the answer."""
+        return self.page.rows or self.page.has_more or self.search
+
+
+@dataclass(frozen=True, slots=True)
+class RecallMatch:
+    """A message that semantic recall found; rank 1 is the best, neighbours are oldest first."""
+
+    message: Message
+    score: float
+    rank: int
+    before: list[Message]
+    after: list[Message]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,9 @@ class Recall:
     messages: list[Message]
     total: int | None
     has_more: bool | None
+    matches: list[RecallMatch] = field(default_factory=list)
+    tokens: int | None = None
+    engine: EngineName | None = None
 
     @property
     def transcript(self) -> list[Message]:
@@ -50,15 +59,17 @@ class Recall:
 EMPTY = Recall([], 0, False)
 
 
-async def recall(messages: Messages, threads: Threads, request: RecallRequest, needs: Needs) -> Recall:
-    """Answer a recall in at most five commands: owner, rows, count, and two for everything included.
+async def recall(
+    messages: Messages, threads: Threads, locator: Locator, request: RecallRequest, needs: RecallNeeds
+) -> Recall:
+    """Answer a recall in at most five commands: owner, rows, count, and two for everything included and found.
 
-    Raises InvalidArgument, Forbidden, LimitExceeded, Unavailable.
+    Raises InvalidArgument, Forbidden, LimitExceeded, EmbedderFailed, EmbeddingMismatch, Unavailable.
     """
     check_id(request.thread_id, "threadId")
-    items = check_items(request.include) if needs.rows or needs.has_more else []
+    check_items(request.include)
     page_needs = _page_needs(request, needs)
-    exists, page, windows = await together(
+    exists, page, located = await together(
         _check_owner(threads, request),
         messages.find(
             request.thread_id,
@@ -68,22 +79,23 @@ async def recall(messages: Messages, threads: Threads, request: RecallRequest, n
             order=request.order,
             needs=page_needs,
         ),
-        find_windows(messages.source, threads.source, items, request.scope),
+        _locate(locator, request, needs),
     )
     if not exists:
-        return EMPTY
-    added = await _read_windows(messages, windows, page, request, page_needs)
-    return _merge(request, page, added)
+        return replace(EMPTY, tokens=located.tokens, engine=located.engine)
+    added = await _read_windows(messages, located, page, request, page_needs)
+    return _merge(request, page, added, located)
 
 
-def _page_needs(request: RecallRequest, needs: Needs) -> Needs:
+def _page_needs(request: RecallRequest, needs: RecallNeeds) -> Needs:
     """Whether the page is the end can only be told from the total once other messages are added to it."""
-    if not request.include:
-        return needs
-    fields = needs.fields
+    page = needs.page
+    if not request.include and request.semantic is None:
+        return page
+    fields = page.fields
     if fields is not None and request.matching.metadata:
         fields |= {"content"}
-    return replace(needs, rows=needs.rows or needs.has_more, total=needs.total or needs.has_more, fields=fields)
+    return replace(page, rows=page.rows or page.has_more, total=page.total or page.has_more, fields=fields)
 
 
 async def _check_owner(threads: Threads, request: RecallRequest) -> bool:
@@ -97,31 +109,40 @@ async def _check_owner(threads: Threads, request: RecallRequest) -> bool:
     return owner is not None
 
 
+async def _locate(locator: Locator, request: RecallRequest, needs: RecallNeeds) -> Located:
+    if not needs.is_located:
+        return Located()
+    if request.semantic is None or request.search_text is None:
+        return await locator.locate_items(request.include, request.scope)
+    return await locator.locate_all(request, request.search_text, request.semantic)
+
+
 async def _read_windows(
-    messages: Messages, windows: list[Window], page: MessagePage, request: RecallRequest, needs: Needs
+    messages: Messages, located: Located, page: MessagePage, request: RecallRequest, needs: Needs
 ) -> list[Message]:
-    """The included messages and their neighbours that the page does not hold already."""
-    targets = {window.key for window in windows}
-    held = {message.position[2] for message in page.messages}
-    keys = {key for window in windows for key in window.keys} - held
+    """The included and found messages and their neighbours that the page does not hold already."""
+    keys = located.keys - {message.key for message in page.messages}
     if not keys:
         return []
     check_rows(len(keys), messages.limits)
     found = await messages.get_by_keys(keys, request.scope, needs)
-    return [
-        message.with_origin(MessageOrigin.INCLUDED if message.position[2] in targets else MessageOrigin.CONTEXT)
-        for message in found
-    ]
+    return [message.with_origin(_origin(message.key, located)) for message in found]
 
 
-def _merge(request: RecallRequest, page: MessagePage, added: list[Message]) -> Recall:
+def _origin(key: object, located: Located) -> MessageOrigin:
+    if key in located.included_keys:
+        return MessageOrigin.INCLUDED
+    return MessageOrigin.MATCH if key in located.match_keys else MessageOrigin.CONTEXT
+
+
+def _merge(request: RecallRequest, page: MessagePage, added: list[Message], located: Located) -> Recall:
     paged = [message.with_origin(MessageOrigin.PAGE) for message in page.messages]
     merged = sorted([*paged, *added], key=lambda message: message.position, reverse=request.order.descending)
-    total = page.total
     has_more = page.has_more
-    if added and total is not None and has_more:
-        has_more = request.page.offset + len(page.messages) + _count_later(request, page, added) < total
-    return Recall(unique_by_id(merged), total, has_more)
+    if added and page.total is not None and has_more:
+        has_more = request.page.offset + len(page.messages) + _count_later(request, page, added) < page.total
+    matches = _to_matches(located, {message.key: message for message in merged})
+    return Recall(unique_by_id(merged), page.total, has_more, matches, located.tokens, located.engine)
 
 
 def _count_later(request: RecallRequest, page: MessagePage, added: Iterable[Message]) -> int:
@@ -133,3 +154,21 @@ def _count_later(request: RecallRequest, page: MessagePage, added: Iterable[Mess
         and (last is None or (message.position < last) == request.order.descending)
         for message in added
     )
+
+
+def _to_matches(located: Located, messages: dict[object, Message]) -> list[RecallMatch]:
+    def present(keys: Iterable[object]) -> list[Message]:
+        # A message may be deleted between two commands.
+        return [messages[key] for key in keys if key in messages]
+
+    alive = [match for match in located.matches if match.window.key in messages]
+    return [
+        RecallMatch(
+            message=messages[match.window.key],
+            score=match.score,
+            rank=rank,
+            before=present(reversed(match.window.before)),
+            after=present(match.window.after),
+        )
+        for rank, match in enumerate(alive, start=1)
+    ]

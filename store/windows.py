@@ -1,7 +1,7 @@
-"""Included messages and their neighbours: any number of targets and windows in two commands."""
+"""Target messages and their neighbours: any number of targets and windows in one command."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +9,9 @@ from bson import MaxKey, MinKey
 
 from store.driver import Document, Pipeline
 from store.errors import InvalidArgument, LimitExceeded
+from store.messages import Message
 from store.scope import Scope, check_id
 from store.source import Source
-from store.values import to_text
 
 MAX_ITEMS = 100
 MAX_WINDOW = 1000
@@ -26,13 +26,12 @@ class IncludeItem:
     before: int = 0
     after: int = 0
 
-    def check(self) -> "IncludeItem":
-        """Return the item itself; raises InvalidArgument or LimitExceeded naming the argument."""
+    def check(self) -> None:
+        """Raises InvalidArgument or LimitExceeded naming the argument."""
         check_id(self.id, "include.id")
         check_id(self.thread_id, "include.threadId")
-        for name, size in (("withPreviousMessages", self.before), ("withNextMessages", self.after)):
-            check_window(size, f"include.{name}")
-        return self
+        check_window(self.before, "include.withPreviousMessages")
+        check_window(self.after, "include.withNextMessages")
 
 
 def check_window(size: int, argument: str) -> None:
@@ -43,87 +42,100 @@ def check_window(size: int, argument: str) -> None:
         raise LimitExceeded(f"{argument} is {size}, but a window holds at most {MAX_WINDOW} messages.")
 
 
-def check_items(items: Iterable[IncludeItem]) -> list[IncludeItem]:
-    """The checked items as a list; raises LimitExceeded when there are too many."""
-    checked = [item.check() for item in items]
-    if len(checked) > MAX_ITEMS:
-        raise LimitExceeded(f"include holds {len(checked)} items, but at most {MAX_ITEMS} are allowed.")
-    return checked
+def check_items(items: Collection[IncludeItem]) -> None:
+    """Raises LimitExceeded when there are too many items, and what `IncludeItem.check` raises."""
+    if len(items) > MAX_ITEMS:
+        raise LimitExceeded(f"include holds {len(items)} items, but at most {MAX_ITEMS} are allowed.")
+    for item in items:
+        item.check()
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A target that was found: its key, and the keys of its neighbours, nearest first."""
+    """The keys of a target and of its neighbours, nearest first."""
 
-    id: str
-    thread_id: str
     key: object
     before: list[object]
     after: list[object]
 
     @property
     def keys(self) -> list[object]:
-        """The keys of the target and of all its neighbours."""
+        """All of them."""
         return [self.key, *self.before, *self.after]
 
 
-async def find_windows(messages: Source, threads: Source, items: Iterable[IncludeItem], scope: Scope) -> list[Window]:
-    """Find the targets of `items` and the keys of their neighbours, in one command.
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A message that was found by its id: itself without what was not asked for, its thread, its neighbours' keys."""
 
-    Unknown targets, those in another thread than the item names, and those of other owners are left out.
+    message: Message
+    owner: str | None
+    """The owner of the thread; where there is no such thread, the owner kept with the message."""
+    thread_metadata: object
+    before: list[object]
+    after: list[object]
+
+    def window(self, before: int, after: int) -> Window:
+        """The window of these sizes, at most as wide as was asked of `find_targets`."""
+        return Window(self.message.key, self.before[:before], self.after[:after])
+
+
+@dataclass(frozen=True, slots=True)
+class TargetQuery:
+    """Which messages to find: for each id how many neighbours to bring, and the stored fields wanted of the targets."""
+
+    sizes: Mapping[str, tuple[int, int]]
+    fields: frozenset[str] = frozenset()
+
+
+def widest(sizes: Iterable[tuple[str, int, int]]) -> dict[str, tuple[int, int]]:
+    """One window for each id: windows around the same target unite to the widest on either side."""
+    united: dict[str, tuple[int, int]] = {}
+    for id, before, after in sizes:
+        known = united.get(id, (0, 0))
+        united[id] = (max(before, known[0]), max(after, known[1]))
+    return united
+
+
+async def find_targets(messages: Source, threads: Source, query: TargetQuery, scope: Scope) -> list[Target]:
+    """Find messages by their ids, with the keys of their neighbours, in one command.
+
+    Ids that do not exist are left out, and so are messages of other owners than the scope's.
     """
-    wanted = _union(items)
-    if not wanted:
+    if not query.sizes:
         return []
 
     async def read() -> list[Document]:
-        return await messages.rows(to_pipeline(messages, threads, wanted.values(), scope), batch_size=len(wanted) + 1)
+        rows = await messages.rows(to_pipeline(messages, threads, query, scope), batch_size=len(query.sizes) + 1)
+        messages.note(neighbour for row in rows for neighbour in [*_side(row, BEFORE), *_side(row, AFTER)])
+        return rows
 
-    rows = await messages.with_repair(read)
-    return [_to_window(row, wanted) for row in rows if _is_admitted(row, scope)]
-
-
-def _union(items: Iterable[IncludeItem]) -> dict[tuple[str, str], IncludeItem]:
-    """One item for each message of a thread: windows around one target unite to the widest."""
-    union: dict[tuple[str, str], IncludeItem] = {}
-    for item in items:
-        key = (item.thread_id, item.id)
-        known = union.get(key, item)
-        union[key] = IncludeItem(item.id, item.thread_id, max(item.before, known.before), max(item.after, known.after))
-    return union
+    targets = [_to_target(row, scope) for row in await messages.with_repair(read)]
+    return [target for target in targets if scope.admits(target.owner)]
 
 
-def to_pipeline(messages: Source, threads: Source, wanted: Iterable[IncludeItem], scope: Scope) -> Pipeline:
+def to_pipeline(messages: Source, threads: Source, query: TargetQuery, scope: Scope) -> Pipeline:
     """The targets with the owners of their threads, and for each size of window one look-up of neighbours."""
-    items = list(wanted)
-    owners: Pipeline = [] if scope.resource_id is None else [_owners_stage(threads.name)]
+    wanted = {"_id", "id", "thread_id", "resourceId", "createdAt", *query.fields}
     return [
-        {"$match": {"id": {"$in": sorted({item.id for item in items})}}},
-        {"$match": {"$or": _in_their_threads(items)} | scope.to_message_condition()},
+        {"$match": {"id": {"$in": sorted(query.sizes)}} | scope.to_message_condition()},
         *messages.repair_stage(),
-        {"$project": {"_id": 1, "id": 1, "thread_id": 1, "resourceId": 1, "createdAt": 1}},
-        *owners,
-        *_neighbours(messages, items, scope, BEFORE),
-        *_neighbours(messages, items, scope, AFTER),
+        {"$project": dict.fromkeys(sorted(wanted), 1)},
+        _thread_stage(threads.name),
+        *_neighbours(messages, query, scope, BEFORE),
+        *_neighbours(messages, query, scope, AFTER),
     ]
 
 
-def _in_their_threads(items: list[IncludeItem]) -> list[dict[str, Any]]:
-    ids: defaultdict[str, list[str]] = defaultdict(list)
-    for item in items:
-        ids[item.thread_id].append(item.id)
-    return [{"thread_id": thread_id, "id": {"$in": sorted(names)}} for thread_id, names in sorted(ids.items())]
-
-
-def _owners_stage(threads: str) -> dict[str, Any]:
-    owner: Pipeline = [{"$limit": 1}, {"$project": {"_id": 0, "resourceId": 1}}]
+def _thread_stage(threads: str) -> dict[str, Any]:
+    thread: Pipeline = [{"$limit": 1}, {"$project": {"_id": 0, "resourceId": 1, "metadata": 1}}]
     return {
         "$lookup": {
             "from": threads,
             "localField": "thread_id",
             "foreignField": "id",
-            "pipeline": owner,
-            "as": "owners",
+            "pipeline": thread,
+            "as": "thread",
         }
     }
 
@@ -143,13 +155,13 @@ BEFORE = Side("before", "$lte", "$lt", -1, MinKey())
 AFTER = Side("after", "$gte", "$gt", 1, MaxKey())
 
 
-def _neighbours(messages: Source, items: list[IncludeItem], scope: Scope, side: Side) -> Pipeline:
+def _neighbours(messages: Source, query: TargetQuery, scope: Scope, side: Side) -> Pipeline:
     """One look-up for each size that occurs: a limit is fixed in a pipeline, and no row is read for nothing."""
-    sizes: defaultdict[int, set[str]] = defaultdict(set)
-    for item in items:
-        sizes[item.before if side is BEFORE else item.after].add(item.id)
-    sizes.pop(0, None)
-    return [_neighbours_stage(messages, scope, side, size, sorted(ids)) for size, ids in sorted(sizes.items())]
+    ids_of: defaultdict[int, list[str]] = defaultdict(list)
+    for id, (before, after) in sorted(query.sizes.items()):
+        ids_of[before if side is BEFORE else after].append(id)
+    ids_of.pop(0, None)
+    return [_neighbours_stage(messages, scope, side, size, ids) for size, ids in sorted(ids_of.items())]
 
 
 def _neighbours_stage(messages: Source, scope: Scope, side: Side, size: int, ids: list[str]) -> dict[str, Any]:
@@ -186,23 +198,18 @@ def _lies_beyond(side: Side) -> dict[str, Any]:
     }
 
 
-def _is_admitted(row: Document, scope: Scope) -> bool:
-    if scope.resource_id is None:
-        return True
-    owners = [to_text(thread.get("resourceId")) for thread in row["owners"]]
-    return scope.admits(owners[0] if owners else row.get("resourceId"))
+def _to_target(row: Document, scope: Scope) -> Target:
+    message = Message.from_document(row, scope)
+    thread: Document | None = next(iter(row["thread"]), None)
+    return Target(
+        message=message,
+        owner=message.resource_id if thread is None else thread.get("resourceId"),
+        thread_metadata=thread and thread.get("metadata"),
+        before=[neighbour["_id"] for neighbour in _side(row, BEFORE)],
+        after=[neighbour["_id"] for neighbour in _side(row, AFTER)],
+    )
 
 
-def _to_window(row: Document, wanted: Mapping[tuple[str, str], IncludeItem]) -> Window:
-    item = wanted[(row["thread_id"], row["id"])]
-    before = [key for name, keys in row.items() if name.startswith("before") for key in keys]
-    after = [key for name, keys in row.items() if name.startswith("after") for key in keys]
-    return Window(item.id, item.thread_id, row["_id"], _keys(before, item.before), _keys(after, item.after))
-
-
-def _sides(row: Document) -> list[list[Document]]:
-    return [rows for name, rows in row.items() if name.startswith(("before", "after"))]
-
-
-def _keys(rows: list[Document], size: int) -> list[object]:
-    return [row["_id"] for row in rows[:size]]
+def _side(row: Document, side: Side) -> list[Document]:
+    """The neighbours on one side: only the look-up of the target's own size found any."""
+    return [neighbour for name, rows in row.items() if name.startswith(f"{side.name}_") for neighbour in rows]

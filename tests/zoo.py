@@ -1,7 +1,7 @@
 """Sample rows of the tests, in the layout that Mastra writes, and a client for the application under test."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -50,6 +50,20 @@ def as_document(row: dict[str, Any], **metadata: Any) -> dict[str, Any]:
 def ten_messages() -> list[dict[str, Any]]:
     """m1 to m10 of thread t1 of res-a, one minute apart, m1 at 12:01."""
     return [message(f"m{number}", minute=number) for number in range(1, 11)]
+
+
+async def fill(
+    database: Any, *, threads: Iterable[dict[str, Any]] = (), messages: Iterable[dict[str, Any]] = ()
+) -> None:
+    """Insert threads and messages, in this order."""
+    for name, rows in (("mastra_threads", list(threads)), ("mastra_messages", list(messages))):
+        if rows:
+            await database[name].insert_many(rows)
+
+
+def ids(rows: list[dict[str, Any]]) -> str:
+    """The ids of the rows of an answer, in their order, as one short text."""
+    return " ".join(row["id"] for row in rows)
 
 
 async def load_dump(database: Any) -> None:
@@ -112,3 +126,26 @@ async def serving(database: Any = None, **settings: Any) -> AsyncIterator[Client
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://recallql.test") as http:
             yield Client(http, app)
+
+
+_RECALL = """
+query Recall($threadId: ID!, $resourceId: ID, $perPage: PerPage, $page: Int, $include: [IncludeMessage!],
+             $filter: MessageFilter, $orderBy: MessageOrder, $threadConfig: ThreadConfig) {
+  recall(threadId: $threadId, resourceId: $resourceId, perPage: $perPage, page: $page, include: $include,
+         filter: $filter, orderBy: $orderBy, threadConfig: $threadConfig) {
+    messages { id origin } transcript { id } total page perPage hasMore
+  }
+}
+"""
+
+
+async def ask_recall(client: Client, **arguments: Any) -> Answer:
+    """Call `recall` with these arguments as variables; what is not given is left out."""
+    return await client.ask(_RECALL, **arguments)
+
+
+async def recall(client: Client, **arguments: Any) -> dict[str, Any]:
+    """The result of `recall` with these arguments; `threadId` is t1 unless given."""
+    answer = await ask_recall(client, **({"threadId": "t1"} | arguments))
+    result: dict[str, Any] = answer.data["recall"]
+    return result

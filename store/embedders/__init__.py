@@ -1,0 +1,1 @@
+"""Embedders: many texts in, as many vectors out. One small protocol, one module for each kind."""

@@ -1,0 +1,1 @@
+"""Stored vectors: read from the database, kept in memory, compared with a query."""

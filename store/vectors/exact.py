@@ -1,0 +1,93 @@
+"""The exact engine: every vector of the owner is compared with the query, in memory."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
+
+from store.driver import Database, open_raw_batches, translated_errors
+from store.errors import EmbeddingMismatch
+from store.vectors.batch import VectorBatch
+from store.vectors.cache import RowsCache
+from store.vectors.collections import collection_name, find_other_length
+from store.vectors.decoding import decode_batch
+from store.vectors.engine import EngineName, VectorQuery
+from store.vectors.rows import VectorRows
+from store.vectors.similarity import Match, Ranking, rank
+
+T = TypeVar("T")
+
+_SMALL = 2_000_000
+"""Numbers that are compared in about a millisecond: less than the way to another thread and back is worth."""
+
+
+class ExactEngine:
+    """Compares on a worker thread; `cache` keeps the vectors of the owners used last."""
+
+    name = EngineName.EXACT
+
+    def __init__(self, database: Database, dimensions: int, cache: RowsCache, *, timeout: float = 5.0) -> None:
+        self.database = database
+        self.dimensions = dimensions
+        self.cache = cache
+        self.timeout = timeout
+        self.collection = database[collection_name(dimensions)]
+
+    async def search(self, query: VectorQuery) -> "RankedCandidates":
+        """Compare the query with every vector in its scope. Raises EmbeddingMismatch, Unavailable."""
+        rows = await self.cache.get(query.owner, lambda: self._load(query.owner))
+        if not len(rows):
+            await self._check_length()
+        return RankedCandidates(await _run(rows, lambda: self._rank(rows, query)), rows)
+
+    def _rank(self, rows: VectorRows, query: VectorQuery) -> Ranking:
+        return rank(rows, query.vector, thread_id=query.thread_id, threshold=query.threshold)
+
+    async def _load(self, owner: str) -> VectorRows:
+        """All vectors of an owner, in stored order."""
+        batches = [await asyncio.to_thread(decode_batch, data, self.dimensions) async for data in self._read(owner)]
+        self._check_lengths(batches)
+        return await asyncio.to_thread(VectorRows.from_batches, batches, self.dimensions)
+
+    async def _read(self, owner: str) -> AsyncIterator[bytes]:
+        fields = {"embedding": 1, "metadata.message_id": 1, "metadata.thread_id": 1, "metadata.resource_id": 1}
+        with translated_errors():
+            async for data in open_raw_batches(self.collection, {"metadata.resource_id": owner}, fields):
+                yield data
+
+    def _check_lengths(self, batches: list[VectorBatch]) -> None:
+        others = {length for batch in batches for length in batch.other_lengths}
+        if others and not any(batch.message_ids for batch in batches):
+            raise _mismatch(max(others), self.dimensions)
+
+    async def _check_length(self) -> None:
+        """No vectors of an owner are an error only where nobody's have the right length, but others are there."""
+        with translated_errors():
+            row = await self.collection.find_one({"embedding": {"$exists": True}}, {"_id": 1})
+        other = None if row else await find_other_length(self.database, self.dimensions)
+        if other is not None:
+            raise _mismatch(other, self.dimensions)
+
+
+class RankedCandidates:
+    """Candidates from a ranking, worked out no further than taken."""
+
+    def __init__(self, ranking: Ranking, rows: VectorRows) -> None:
+        self._ranking = ranking
+        self._rows = rows
+
+    async def take(self, count: int) -> list[Match]:
+        """The next `count` candidates, fewer at the end, none after it."""
+        return await _run(self._rows, lambda: self._ranking.take(count))
+
+
+async def _run(rows: VectorRows, work: Callable[[], T]) -> T:
+    if rows.columns.size <= _SMALL:
+        return work()
+    return await asyncio.to_thread(work)
+
+
+def _mismatch(stored: int, dimensions: int) -> EmbeddingMismatch:
+    return EmbeddingMismatch(
+        f"The stored vectors have {stored} numbers, but the embedder gives {dimensions}: they cannot be compared. "
+        "Use the model that wrote them, or embed the messages again with: recallql embed"
+    )

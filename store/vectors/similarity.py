@@ -1,0 +1,139 @@
+"""The exact engine's arithmetic: all rows of a scope against one query, best first, as far as anybody asks.
+
+Pure and synchronous; a large scope takes milliseconds and belongs into a worker thread.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from store.errors import EmbeddingMismatch
+from store.vectors.rows import VectorRows
+
+# What float32 vectors tell apart, and so what scores are rounded to.
+DECIMALS = 6
+_STEP = 2 * 10.0**-DECIMALS
+_FIRST_DEPTH = 8
+# Rows compared in float64 at a time.
+_CHUNK = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A message that resembles the query. `score` is (1 + cosine) / 2 of its best vector, rounded."""
+
+    message_id: str
+    thread_id: str | None
+    score: float
+
+
+def rank(
+    rows: VectorRows, query: ArrayLike, *, thread_id: str | None = None, threshold: float | None = None
+) -> "Ranking":
+    """Compares the query with every row of the scope: one thread's, or all without `thread_id`.
+
+    Matches below `threshold`, on the scale of the scores, are left out. A query without direction (zero, NaN,
+    infinite) matches nothing. Raises EmbeddingMismatch when its length is not that of the rows.
+    """
+    vector = np.asarray(query, dtype=np.float64)
+    if vector.shape != (rows.dimensions,):
+        raise EmbeddingMismatch(
+            f"The stored vectors have {rows.dimensions} numbers, the query's vector has {vector.size}."
+        )
+    length = np.linalg.norm(vector)
+    if not np.isfinite(length) or length == 0:
+        return Ranking(rows, vector, slice(0, 0), threshold)
+    return Ranking(rows, vector / length, rows.scope(thread_id), threshold)
+
+
+def top(
+    rows: VectorRows, query: ArrayLike, count: int, *, thread_id: str | None = None, threshold: float | None = None
+) -> list[Match]:
+    """The `count` best matches, or as many as there are. See `rank`."""
+    return rank(rows, query, thread_id=thread_id, threshold=threshold).take(count)
+
+
+class Ranking:
+    """The matches of one query, best first, each message once; equal scores in stored order.
+
+    Works out no more than is taken, so a caller who finds dead matches simply takes more.
+
+    Every row is compared in float32 first, which leaves differences in the last digits that depend on where a row
+    lies. Rows near the top are compared again in float64, number by number in one order: equal vectors get equal
+    scores, whatever the scope.
+    """
+
+    def __init__(
+        self, rows: VectorRows, unit_query: NDArray[np.float64], scope: slice, threshold: float | None
+    ) -> None:
+        """Made by `rank`."""
+        self._rows = rows
+        self._query = unit_query
+        self._start = scope.start
+        self._columns = rows.columns[:, scope]
+        self._threshold = threshold
+        self._similarities: NDArray[np.float32] = unit_query.astype(np.float32) @ self._columns
+        self._left = self._similarities.size
+        self._depth = _FIRST_DEPTH
+        self._seen: set[int] = set()
+        self._ready: deque[Match] = deque()
+        # The most that a float32 sum of products of unit vectors can be off, and never less than two score steps.
+        self._error = rows.dimensions * float(np.finfo(np.float32).eps) / 2 + _STEP
+
+    def take(self, count: int) -> list[Match]:
+        """The next `count` matches, fewer at the end, none after it."""
+        while len(self._ready) < count and self._left:
+            self._rank_more(max(count, self._depth))
+            self._depth *= 2
+        return [self._ready.popleft() for _ in range(min(count, len(self._ready)))]
+
+    def _rank_more(self, depth: int) -> None:
+        """Ranks at least one more row, about `depth` of them."""
+        if depth >= self._left:
+            places = np.flatnonzero(self._similarities > -np.inf)
+            scores = self._scores(places)
+        else:
+            places, scores = self._best(depth)
+        # Lets the next round begin where this one ends.
+        self._similarities[places] = -np.inf
+        self._left -= places.size
+        self._add(places, scores)
+
+    def _best(self, depth: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The places and scores of the best rows: everything, and nothing else, at or above some score."""
+        size = self._similarities.size
+        cut = float(np.partition(self._similarities, size - depth)[size - depth])
+        # No row that is left out here can reach `lowest`: its float32 and float64 similarities differ by at most
+        # one error each way, and rounding moves it by less than another.
+        places = np.flatnonzero(self._similarities >= cut - 5 * self._error)
+        scores = self._scores(places)
+        lowest = _score(np.array(cut - 2 * self._error))
+        sure = scores >= lowest
+        return places[sure], scores[sure]
+
+    def _scores(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        parts = [places[start : start + _CHUNK] for start in range(0, len(places), _CHUNK)]
+        cosines = [
+            (np.ascontiguousarray(self._columns[:, part].T, np.float64) * self._query).sum(axis=1) for part in parts
+        ]
+        return _score(np.concatenate(cosines))
+
+    def _add(self, places: NDArray[np.int64], scores: NDArray[np.float64]) -> None:
+        rows = places + self._start
+        messages = self._rows.message_of[rows]
+        order = np.lexsort((messages, -scores))
+        threads = self._rows.threads_of(rows[order])
+        for message, thread_id, score in zip(messages[order].tolist(), threads, scores[order].tolist(), strict=True):
+            if self._threshold is not None and score < self._threshold:
+                self._left = 0
+                return
+            if message not in self._seen:
+                self._seen.add(message)
+                self._ready.append(Match(self._rows.message_ids[message], thread_id, score))
+
+
+def _score(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+    scores: NDArray[np.float64] = np.round((1 + np.maximum(np.minimum(cosines, 1), -1)) / 2, DECIMALS)
+    return scores
