@@ -7,14 +7,21 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import HTTPConnection
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
+from graph.authenticating import create_authenticator
 from graph.context import Context, Defaults
 from graph.endpoint import EndpointOptions, GraphQLEndpoint
 from graph.examples import EXAMPLES
 from graph.health import health, ready
+from graph.identity import Authenticator
 from graph.loaders import Loaders
+from graph.logs import RequestLog
+from graph.metrics import Metrics
 from graph.schema import create_schema
 from graph.settings import Settings
 from store.driver import Database, connect
@@ -33,32 +40,65 @@ def create_app(settings: Settings, *, database: Database | None = None) -> Starl
     `database` is an asynchronous database of PyMongo or Motor that the caller opens and closes; without it
     `settings.mongodb_uri` is connected to for the lifetime of the application.
     """
-    endpoint = GraphQLEndpoint(create_schema(), get_context=_context_factory(settings), options=_options(settings))
-    routes = [Route("/health", health), Route("/ready", ready), *endpoint.routes("/graphql")]
+    metrics = Metrics()
+    schema = create_schema(settings.query_limits, metrics, tracing=settings.opentelemetry)
+    get_context = _context_factory(settings, create_authenticator(settings), metrics)
+    endpoint = GraphQLEndpoint(schema, get_context=get_context, options=_options(settings))
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            opened = database if database is not None else await stack.enter_async_context(_connected(settings))
+            opened = (
+                database if database is not None else await stack.enter_async_context(_connected(settings, metrics))
+            )
             search = await stack.enter_async_context(_searching(opened, settings))
+            metrics.cache_bytes.set_function(lambda: search.cache.nbytes if search else 0)
             app.state.memory = Memory(opened, limits=settings.limits, timeout=settings.database_timeout, search=search)
             await _prepare(app.state.memory, settings)
             await stack.enter_async_context(_surveying(app.state.memory, settings.survey_interval))
             yield
 
-    return Starlette(routes=routes, lifespan=lifespan)
+    return Starlette(routes=_routes(settings, endpoint, metrics), middleware=_middleware(settings), lifespan=lifespan)
+
+
+def _routes(settings: Settings, endpoint: GraphQLEndpoint, metrics: Metrics) -> list[BaseRoute]:
+    told = [Route("/metrics", metrics.respond)] if settings.metrics else []
+    return [Route("/health", health), Route("/ready", ready), *told, *endpoint.routes("/graphql")]
+
+
+def _middleware(settings: Settings) -> list[Middleware]:
+    """From the outermost inwards."""
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=settings.origins,
+        allow_methods=["GET", "POST"],
+        allow_headers=["Authorization", "Content-Type", "X-API-Key", "X-Request-ID"],
+        expose_headers=["X-Request-ID"],
+    )
+    return [
+        Middleware(RequestLog),
+        *([cors] if settings.origins else []),
+        *([Middleware(GZipMiddleware, minimum_size=1000, compresslevel=4)] if settings.compression else []),
+    ]
 
 
 def _options(settings: Settings) -> EndpointOptions:
-    return EndpointOptions(graphiql=settings.graphiql, examples=EXAMPLES, max_body_bytes=settings.max_body_bytes)
+    return EndpointOptions(
+        graphiql=settings.graphiql,
+        examples=EXAMPLES,
+        max_body_bytes=settings.max_body_bytes,
+        timeout=settings.request_timeout,
+        allowed_origins=settings.origins,
+    )
 
 
-def _context_factory(settings: Settings) -> Any:
+def _context_factory(settings: Settings, authenticator: Authenticator, metrics: Metrics) -> Any:
     defaults = Defaults(settings.last_messages, settings.semantic_recall)
 
     async def get_context(connection: HTTPConnection) -> Context:
+        caller = await authenticator.authenticate(connection)
         memory: Memory = connection.app.state.memory
-        return Context(memory, Loaders(memory), defaults)
+        return Context(memory, metrics, Loaders(memory), defaults, caller.scope)
 
     return get_context
 
@@ -77,11 +117,11 @@ async def _searching(database: Database, settings: Settings) -> AsyncIterator[Se
 
 
 @asynccontextmanager
-async def _connected(settings: Settings) -> AsyncIterator[Database]:
+async def _connected(settings: Settings, metrics: Metrics) -> AsyncIterator[Database]:
     if settings.mongodb_uri is None:
         raise InvalidArgument("No database is named: set RECALLQL_MONGODB_URI.")
     uri = settings.mongodb_uri.get_secret_value()
-    async with connect(uri, timeout=settings.database_timeout) as client:
+    async with connect(uri, timeout=settings.database_timeout, observe=metrics.observe_command) as client:
         yield client[settings.database]
 
 

@@ -71,6 +71,14 @@ def doctor() -> None:
     raise typer.Exit(_run(commands.examine(_settings())))
 
 
+@app.command()
+def key(
+    resource: Annotated[str, typer.Option(help="The resource that the key opens; * for every one.")],
+) -> None:
+    """Make an API key: the key itself, shown once, and the line to keep in RECALLQL_API_KEYS."""
+    commands.print_key(resource)
+
+
 def _settings() -> Settings:
     return Settings()
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from graph.api_keys import create_key
 from graph.schema import print_schema
 from graph.settings import Settings
 from store.diagnosis import Diagnosis, diagnose
@@ -15,6 +16,7 @@ from store.driver import Database, connect
 from store.embedded import embedded_server
 from store.importing import import_documents
 from store.indexes import create_indexes
+from store.scope import check_id
 
 console = Console()
 
@@ -88,6 +90,13 @@ async def examine(settings: Settings) -> int:
         console.print(f"• {problem}", highlight=False)
     console.print("Something is wrong." if found.problems else "All is well.")
     return 1 if found.problems else 0
+
+
+def print_key(resource: str) -> None:
+    """Make an API key and show it with its entry. Raises InvalidArgument for a blank resource."""
+    made, entry = create_key(check_id(resource, "--resource"))
+    console.print(f"key    {made}", soft_wrap=True, highlight=False)
+    console.print(f"entry  {entry.to_text()}", soft_wrap=True, highlight=False)
 
 
 def _to_table(found: Diagnosis, database: str) -> Table:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from strawberry.types import Info
 
 from graph.loaders import Loaders
-from store.errors import Forbidden
+from graph.metrics import Metrics
 from store.memory import Memory
 from store.scope import EVERYBODY, Scope
 from store.semantic import SemanticRecall
@@ -27,6 +27,7 @@ class Context:
     """One request: nothing in it outlives the answer."""
 
     memory: Memory
+    metrics: Metrics
     loaders: Loaders
     defaults: Defaults
     caller: Scope = EVERYBODY
@@ -41,12 +42,10 @@ class Context:
             return self.caller
         return Scope(resource_id) if self.caller.admits(resource_id) else None
 
-    def require_scope(self, resource_id: object) -> Scope:
-        """Like `scope`; raises Forbidden where that gives None."""
-        scope = self.scope(resource_id)
-        if scope is None:
-            raise Forbidden("The thread does not belong to this resourceId.")
-        return scope
+    @property
+    def is_limited(self) -> bool:
+        """Whether the caller may see one resource only; all else then does not exist for it."""
+        return self.caller.resource_id is not None
 
 
 RequestInfo = Info[Context, Any]

@@ -1,5 +1,6 @@
 """The GraphQL endpoint: one ASGI application for GET, POST and WebSocket, over any Strawberry schema."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from copy import copy
@@ -15,6 +16,7 @@ from strawberry.schema.exceptions import CannotGetOperationTypeError, InvalidOpe
 from strawberry.types.graphql import OperationType
 
 from graph import response
+from graph.errors import ErrorCode
 from graph.graphiql import FILES, Example, GraphiQL
 from graph.operation import RequireOperationName
 from graph.request import RequestError, read_request
@@ -30,14 +32,16 @@ class EndpointOptions:
     """What the endpoint allows.
 
     `get_queries`: answer queries (never mutations) sent by GET. `graphiql`: show GraphiQL to browsers, with
-    `examples` as its first tabs. `max_body_bytes`: the largest accepted POST body. `allowed_origins`: origins
-    of other sites whose pages may open a WebSocket; `"*"` allows all.
+    `examples` as its first tabs. `max_body_bytes`: the largest accepted POST body. `timeout`: seconds until a
+    request is given up. `allowed_origins`: origins of other sites whose pages may open a WebSocket; `"*"` allows
+    all.
     """
 
     get_queries: bool = True
     graphiql: bool = True
     examples: tuple[Example, ...] = ()
     max_body_bytes: int = 1_000_000
+    timeout: float | None = None
     allowed_origins: tuple[str, ...] = ()
 
 
@@ -107,14 +111,17 @@ class GraphQLEndpoint:
         context = await self._get_context(request)
         parameters = await read_request(request, self.options.max_body_bytes)
         try:
-            result = await self.schema.execute(
-                parameters.query,
-                variable_values=parameters.variables,
-                context_value=context,
-                operation_name=parameters.operation_name,
-                operation_extensions=parameters.extensions,
-                allowed_operation_types=_operation_types(request.method),
-            )
+            async with asyncio.timeout(self.options.timeout):
+                result = await self.schema.execute(
+                    parameters.query,
+                    variable_values=parameters.variables,
+                    context_value=context,
+                    operation_name=parameters.operation_name,
+                    operation_extensions=parameters.extensions,
+                    allowed_operation_types=_operation_types(request.method),
+                )
+        except TimeoutError:
+            raise _too_slow(self.options.timeout) from None
         except CannotGetOperationTypeError as error:
             return response.from_request_errors([response.no_operation(error)], media_type)
         except InvalidOperationTypeError as error:
@@ -131,6 +138,11 @@ class GraphQLEndpoint:
 
     def _allowed_methods(self) -> str:
         return "GET, POST, OPTIONS" if self.options.get_queries or self._graphiql else "POST, OPTIONS"
+
+
+def _too_slow(timeout: float | None) -> RequestError:
+    message = f"The request took longer than {timeout:g} seconds (RECALLQL_REQUEST_TIMEOUT)."
+    return RequestError(503, message, ErrorCode.LIMIT_EXCEEDED)
 
 
 def _operation_types(method: str) -> set[OperationType]:

@@ -1,10 +1,11 @@
 """Errors as clients see them: a stable code in `extensions.code`, and a neutral message for what is our fault."""
 
 import logging
+import re
 from collections.abc import Iterator
 from enum import StrEnum
 
-from graphql import GraphQLError
+from graphql import GraphQLError, GraphQLSyntaxError
 from strawberry.extensions import SchemaExtension
 
 from store import errors as store_errors
@@ -37,6 +38,8 @@ CODES: dict[type[BaseException], ErrorCode] = {
 }
 """The code of each error that a read of the store raises on purpose; other errors are ours, and masked."""
 
+_TOO_LONG = re.compile(r"more tha[nt] \d+ tokens")
+
 MASKED_MESSAGE = "Internal error."
 
 
@@ -59,10 +62,15 @@ class ErrorCodes(SchemaExtension):
 def to_client(error: GraphQLError) -> GraphQLError:
     """The error as it leaves: with a code, and without a word of the inside.
 
-    Errors without an original were made by the GraphQL library about the request itself, and are shown.
+    Errors without an original, or without a path (no field was run yet), are about the request itself, and are
+    shown.
     """
+    if isinstance(error, GraphQLSyntaxError) and _TOO_LONG.search(error.message):
+        return _with_code(error, ErrorCode.LIMIT_EXCEEDED, f"{error.message} (RECALLQL_MAX_TOKENS)")
     cause = _cause(error)
-    if cause is None:
+    if isinstance(cause, RecursionError):
+        return _with_code(error, ErrorCode.LIMIT_EXCEEDED, "The query is nested too deeply (RECALLQL_MAX_DEPTH).")
+    if cause is None or error.path is None:
         return _with_code(error, ErrorCode.BAD_USER_INPUT, error.message)
     code = CODES.get(type(cause))
     if code is not None:

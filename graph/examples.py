@@ -2,7 +2,7 @@
 
 from graph.graphiql import Example
 
-_THREADS = """# Threads of one owner, newest first, with what happened in each.
+_THREADS = """# of one owner, newest first, with what happened in each
 query Threads($filter: ThreadFilter) {
   threads(filter: $filter, perPage: 5) {
     threads {
@@ -18,7 +18,7 @@ query Threads($filter: ThreadFilter) {
 }
 """
 
-_TRANSCRIPT = """# One thread as a chat shows it: oldest first.
+_TRANSCRIPT = """# of one thread, oldest first, as a chat shows it
 query Transcript($threadId: ID!, $resourceId: ID) {
   thread(id: $threadId, resourceId: $resourceId) { title metadata workingMemory }
   recall(threadId: $threadId, resourceId: $resourceId, perPage: 20) {
@@ -29,7 +29,7 @@ query Transcript($threadId: ID!, $resourceId: ID) {
 }
 """
 
-_RECALL = """# The argument object of memory.recall() is the variables, unchanged.
+_RECALL = """# the argument object of memory.recall() is the variables, unchanged
 query Recall($threadId: ID!, $resourceId: ID, $perPage: PerPage, $page: Int,
              $include: [IncludeMessage!], $filter: MessageFilter, $orderBy: MessageOrder) {
   recall(threadId: $threadId, resourceId: $resourceId, perPage: $perPage, page: $page,
@@ -37,6 +37,21 @@ query Recall($threadId: ID!, $resourceId: ID, $perPage: PerPage, $page: Int,
     messages { id role text metadata origin createdAt }
     total
     hasMore
+  }
+}
+"""
+
+_SEARCH = """# by meaning, among all messages of the thread's owner
+query Search($threadId: ID!, $vectorSearchString: String, $perPage: PerPage, $threadConfig: ThreadConfig) {
+  recall(threadId: $threadId, vectorSearchString: $vectorSearchString, perPage: $perPage, threadConfig: $threadConfig) {
+    matches {
+      rank
+      score
+      message { id role text thread { title } }
+      before { role text }
+      after { role text }
+    }
+    engine
   }
 }
 """
@@ -53,6 +68,16 @@ EXAMPLES = (
   "perPage": 3,
   "filter": { "metadata": { "category": "delivery" } },
   "include": [{ "id": "parcel-04", "withPreviousMessages": 1, "withNextMessages": 1 }]
+}""",
+    ),
+    Example(
+        "Search",
+        _SEARCH,
+        """{
+  "threadId": "thread-parcel",
+  "vectorSearchString": "how do I get my money back",
+  "perPage": 0,
+  "threadConfig": { "semanticRecall": { "topK": 2, "messageRange": 1 } }
 }""",
     ),
 )

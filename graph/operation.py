@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from graphql import GraphQLError, OperationDefinitionNode
-from strawberry.extensions import ParserCache, SchemaExtension
+from strawberry.extensions import ParserCache, SchemaExtension, ValidationCache
 
 
 class RequireOperationName(SchemaExtension):
@@ -45,3 +45,14 @@ class CachedParsing(ParserCache):
             yield from super().on_parse()
             return
         yield
+
+
+class CachedValidation(ValidationCache):
+    """Strawberry's cache of validated documents, which leaves alone what was refused before."""
+
+    def on_validate(self) -> Iterator[None]:
+        """Validate the document unless there are errors already."""
+        if self.execution_context.pre_execution_errors:
+            yield
+            return
+        yield from super().on_validate()

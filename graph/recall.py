@@ -12,9 +12,9 @@ from graph.messages import Message
 from graph.scalars import Count, PerPage, Rows
 from graph.selection import selection, stored_fields
 from store import messages as store
-from store.errors import InvalidArgument
+from store.errors import Forbidden, InvalidArgument
 from store.paging import Needs, PageRequest
-from store.recall import Recall, RecallNeeds
+from store.recall import EMPTY, Recall, RecallNeeds
 from store.recall import RecallMatch as FoundMatch
 from store.recall_request import RecallRequest
 from store.semantic import SemanticRecall
@@ -125,13 +125,27 @@ async def resolve_recall(
     ] = strawberry.UNSET,
 ) -> RecallResult:
     """A page of a thread, newest first unless `orderBy` says otherwise, with included and found messages."""
-    defaults, scope = info.context.defaults, info.context.require_scope(resource_id)
-    paged = to_page(page, per_page, thread_config, defaults)
-    text, semantic = to_search(vector_search_string, thread_config, defaults)
+    paged = to_page(page, per_page, thread_config, info.context.defaults)
+    text, semantic = to_search(vector_search_string, thread_config, info.context.defaults)
     items = tuple(item.to_item(thread_id, SEARCH_WINDOW if text else 0) for item in include or ())
     matching = filter.to_filter() if filter else store.NO_FILTER
+    scope = info.context.scope(resource_id)
+    if scope is None:
+        return to_result(EMPTY, paged)
     request = RecallRequest(thread_id, scope, paged, matching, inputs.to_order(order_by), items, text, semantic)
-    return to_result(await info.context.memory.recall(request, to_needs(info)), paged)
+    return to_result(await _recall(info, request), paged)
+
+
+async def _recall(info: RequestInfo, request: RecallRequest) -> Recall:
+    """For a caller who may see one resource only, what belongs to others does not exist."""
+    try:
+        found = await info.context.memory.recall(request, to_needs(info))
+    except Forbidden:
+        if info.context.is_limited:
+            return EMPTY
+        raise
+    info.context.metrics.observe_recall(found)
+    return found
 
 
 def to_result(found: Recall, page: PageRequest) -> RecallResult:

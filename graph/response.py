@@ -70,7 +70,8 @@ def request_error(error: GraphQLError) -> GraphQLError:
     if isinstance(cause, CannotGetOperationTypeError):
         return no_operation(cause)
     if cause is not None and not isinstance(cause, GraphQLError) and not error.locations:
-        # Only an exception that escaped has a cause and no place in the document; Strawberry has logged it.
+        # Only an exception that escaped has a cause and no place in the document.
+        logger.error("A GraphQL request failed.", exc_info=cause)
         return internal_error()
     extensions = {"code": ErrorCode.BAD_USER_INPUT.value, **(error.extensions or {})}
     return GraphQLError(error.message, error.nodes, error.source, error.positions, extensions=extensions)
@@ -90,7 +91,7 @@ def from_refusal(refusal: RequestError, media_type: str) -> Response:
 
 
 def internal_error() -> GraphQLError:
-    """The one neutral error for a fault of ours; whoever makes it has logged what happened."""
+    """The one neutral error for a fault of ours; whoever makes it logs what happened."""
     return GraphQLError(MASKED_MESSAGE, extensions={"code": ErrorCode.INTERNAL.value})
 
 

@@ -2,13 +2,18 @@
 
 import strawberry
 from graphql import GraphQLError
-from strawberry.extensions import ParserCache, ValidationCache
+from strawberry.extensions import SchemaExtension
 from strawberry.schema.config import StrawberryConfig
 from strawberry.types import ExecutionContext
 
 from graph.errors import ErrorCodes
+from graph.execution import PlanningExecutor
+from graph.limits import LimitSize, LimitTokens, QueryLimits
+from graph.metrics import Metrics, Observe
+from graph.operation import CachedParsing, CachedValidation
 from graph.query import Query
 from graph.scalars import SCALARS
+from store.errors import InvalidArgument
 
 CACHED_DOCUMENTS = 200
 
@@ -20,17 +25,44 @@ class Schema(strawberry.Schema):
         """Log nothing."""
 
 
-def create_schema() -> Schema:
-    """The whole schema, with parsed and validated documents cached."""
+def create_schema(
+    limits: QueryLimits = QueryLimits(),
+    metrics: Metrics | None = None,
+    *,
+    tracing: bool = False,
+    planning: bool = True,
+) -> Schema:
+    """The whole schema, with parsed and validated documents cached, limits enforced, and operations counted.
+
+    `tracing` adds spans of OpenTelemetry; it needs the extra `opentelemetry`. Without `planning` every field is
+    completed by the stock executor, to compare with.
+    """
+    counted = metrics or Metrics()
     return Schema(
         query=Query,
         config=StrawberryConfig(scalar_map=SCALARS),
+        execution_context_class=PlanningExecutor if planning else None,
         extensions=[
+            *_tracing(tracing),
+            lambda: Observe(counted),
             ErrorCodes,
-            lambda: ParserCache(maxsize=CACHED_DOCUMENTS),
-            lambda: ValidationCache(maxsize=CACHED_DOCUMENTS),
+            lambda: LimitTokens(limits.max_tokens),
+            lambda: CachedParsing(maxsize=CACHED_DOCUMENTS),
+            lambda: LimitSize(limits),
+            lambda: CachedValidation(maxsize=CACHED_DOCUMENTS),
         ],
     )
+
+
+def _tracing(wanted: bool) -> list[type[SchemaExtension]]:
+    if not wanted:
+        return []
+    try:
+        # An extra: imported only where it is asked for.
+        from strawberry.extensions.tracing import OpenTelemetryExtension
+    except ImportError as error:
+        raise InvalidArgument("RECALLQL_OPENTELEMETRY needs: pip install 'recallql[opentelemetry]'.") from error
+    return [OpenTelemetryExtension]
 
 
 def print_schema() -> str:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 import store
 from graph.app import create_app
+from graph.logs import configure_logs
 from graph.settings import Settings
 from store.collections import MESSAGES, RESOURCES, THREADS
 from store.driver import connect
@@ -20,7 +21,7 @@ from store.importing import import_documents
 from store.indexes import create_indexes
 
 SAMPLE = Path(store.__file__).with_name("sample")
-_FILES = {THREADS: "threads.jsonl", MESSAGES: "messages.jsonl", RESOURCES: "resources.jsonl"}
+SAMPLE_FILES = {THREADS: "threads.jsonl", MESSAGES: "messages.jsonl", RESOURCES: "resources.jsonl"}
 
 console = Console()
 
@@ -50,7 +51,7 @@ async def _load_sample(settings: Settings, uri: str) -> None:
         if await database[THREADS].estimated_document_count():
             return
         with console.status("Loading the sample conversations …"):
-            for collection, file in _FILES.items():
+            for collection, file in SAMPLE_FILES.items():
                 await import_documents(database[collection], [SAMPLE / file])
             await create_indexes(database)
 
@@ -82,7 +83,16 @@ class _Server(uvicorn.Server):
 
 
 def _serve(settings: Settings, *, is_sample: bool) -> None:
-    config = uvicorn.Config(create_app(settings), host=settings.host, port=settings.port, log_level="warning")
+    configure_logs(settings.log_level, settings.log_format)
+    config = uvicorn.Config(
+        create_app(settings),
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        ws="websockets-sansio",
+        ws_max_size=settings.max_body_bytes,
+        timeout_graceful_shutdown=int(settings.request_timeout),
+    )
     server = _Server(config, settings, is_sample)
     server.run()
     if not server.started:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from graph.limits import QueryLimits
 from store.embedders.choosing import EmbedderKind, EmbedderOptions
 from store.errors import StoreError
 from store.paging import Limits
@@ -34,7 +35,13 @@ class Settings(BaseSettings):
     )
     max_page_size: int = Field(1000, ge=1, description="The most rows of one page.")
     max_rows: int = Field(50_000, ge=1, description="The most rows of an answer with `perPage: false`.")
-    max_body_bytes: int = Field(1_000_000, ge=1, description="The largest request body.")
+    max_body_bytes: int = Field(1_000_000, ge=1, description="The largest request body, in bytes.")
+    max_depth: int = Field(15, ge=1, description="The most levels of a query.")
+    max_aliases: int = Field(50, ge=0, description="The most aliases in a query.")
+    max_directives: int = Field(50, ge=0, description="The most directives in a query.")
+    max_tokens: int = Field(5000, ge=1, description="The most tokens of a query.")
+    max_cost: int = Field(50_000, ge=1, description="The most rows that a query may ask for, nested lists multiplied.")
+    request_timeout: float = Field(30.0, gt=0, description="Seconds that one request may take.")
     last_messages: Annotated[int | Literal[False], BeforeValidator(_false)] = Field(
         10, description="Page size of `recall` when the request names none; `false`: no history."
     )
@@ -74,6 +81,31 @@ class Settings(BaseSettings):
     vector_cache_seconds: float = Field(
         5.0, ge=0, description="How long vectors are kept where the server has no change streams, in seconds."
     )
+    auth: Literal["none", "api-key", "jwt"] = Field(
+        "none", description="How callers prove who they are; `none`: everybody sees everything."
+    )
+    api_keys: SecretStr | None = Field(
+        None, description="Hashed keys, parted by `;`: `sha256:<hex> <resource id, or *>`. Make one: `recallql key`."
+    )
+    api_keys_file: Path | None = Field(None, description="A file of hashed keys, one a line.")
+    jwt_secret: SecretStr | None = Field(None, description="Shared secret of HS256 tokens.")
+    jwt_public_key: str | None = Field(None, description="Public key (PEM) of RS256 or ES256 tokens.")
+    jwt_jwks_url: str | None = Field(
+        None, description="Address of the key set (JWKS); cached, and fetched anew for new keys."
+    )
+    jwt_issuer: str | None = Field(None, description="The issuer (`iss`) that tokens must have.")
+    jwt_audience: str | None = Field(None, description="The audience (`aud`) that tokens must have.")
+    jwt_leeway: float = Field(30.0, ge=0, description="Seconds by which clocks may differ.")
+    jwt_claim: str = Field("sub", description="The claim that names the only resource its bearer may see.")
+    jwt_scope_claim: str = Field(
+        "scope", description="The claim that holds scopes; `memory:read:all` opens every resource."
+    )
+    cors_origins: str = Field("", description="Origins of other sites that may call from a browser, parted by spaces.")
+    compression: bool = Field(True, description="Compress answers of more than 1 kB for clients that accept gzip.")
+    metrics: bool = Field(True, description="Serve `/metrics` for Prometheus.")
+    opentelemetry: bool = Field(False, description="Trace operations with OpenTelemetry (extra `opentelemetry`).")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="The least level to log.")
+    log_format: Literal["text", "json"] = Field("text", description="Lines of text, or of JSON.")
     graphiql: bool = Field(True, description="Serve GraphiQL to browsers.")
     data_dir: Path = Field(Path(".recallql"), description="Folder of the embedded server's data.")
 
@@ -109,6 +141,23 @@ class Settings(BaseSettings):
             cache_bytes=self.vector_cache_bytes,
             cache_seconds=self.vector_cache_seconds,
             timeout=self.database_timeout,
+        )
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """The origins of other sites that may call."""
+        return tuple(self.cors_origins.split())
+
+    @property
+    def query_limits(self) -> QueryLimits:
+        """The limits on a query."""
+        return QueryLimits(
+            max_depth=self.max_depth,
+            max_aliases=self.max_aliases,
+            max_directives=self.max_directives,
+            max_tokens=self.max_tokens,
+            max_cost=self.max_cost,
+            unpaged_rows=self.max_page_size,
         )
 
     @property

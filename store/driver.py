@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import pymongo.errors
 from pymongo import AsyncMongoClient
 
+from store.command_watching import CommandObserver, CommandWatcher
 from store.errors import InvalidArgument, StoreError, Unavailable
 
 Document = dict[str, Any]
@@ -64,11 +65,13 @@ def translated_errors() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def connect(uri: str, *, timeout: float = 5.0) -> AsyncIterator[AsyncMongoClient[Document]]:
+async def connect(
+    uri: str, *, timeout: float = 5.0, observe: CommandObserver | None = None
+) -> AsyncIterator[AsyncMongoClient[Document]]:
     """Open a client for a connection string; nothing is asked of the server yet.
 
-    `timeout` (seconds) bounds the selection of a server and the connection to it.
-    Raises InvalidArgument for a connection string that cannot be read, without repeating it.
+    `timeout` (seconds) bounds the selection of a server and the connection to it; `observe` is told of every
+    command. Raises InvalidArgument for a connection string that cannot be read, without repeating it.
     """
     milliseconds = int(timeout * 1000)
     try:
@@ -77,6 +80,7 @@ async def connect(uri: str, *, timeout: float = 5.0) -> AsyncIterator[AsyncMongo
             serverSelectionTimeoutMS=milliseconds,
             connectTimeoutMS=milliseconds,
             appname="recallql",
+            event_listeners=[CommandWatcher(observe)] if observe else [],
         )
     except (pymongo.errors.PyMongoError, ValueError, TypeError) as error:
         raise InvalidArgument("The MongoDB connection string cannot be read.") from error

@@ -1,7 +1,7 @@
 """Messages: one by id, and the filtered, ordered, paged list of one thread."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -46,7 +46,7 @@ class Message:
     type: str | None
     created_at: datetime
     stored_content: object = field(repr=False)
-    position: Position = field(repr=False)
+    stored_time: object = field(repr=False)
     key: object = field(repr=False)
     """MongoDB's own key, which never leaves the store."""
     scope: Scope = EVERYBODY
@@ -54,31 +54,33 @@ class Message:
     origin: MessageOrigin | None = None
 
     @classmethod
-    def from_document(cls, document: Document, scope: Scope) -> "Message":
+    def from_document(cls, document: Document, scope: Scope, origin: MessageOrigin | None = None) -> "Message":
         """A stored document as a message; odd or missing values never raise."""
-        created_at = document.get("createdAt")
-        owner, kind = document.get("resourceId"), document.get("type")
-        message = cls(
-            id=to_text(document.get("id")),
-            thread_id=to_text(document.get("thread_id")),
+        get = document.get
+        created_at, owner, kind = get("createdAt"), get("resourceId"), get("type")
+        message = cls.__new__(cls)
+        # The __init__ of a frozen dataclass takes several times as long, and this runs for every row.
+        message.__dict__.update(
+            id=to_text(get("id")),
+            thread_id=to_text(get("thread_id")),
             resource_id=None if owner is None else to_text(owner),
-            role=to_text(document.get("role"), "unknown"),
+            role=to_text(get("role"), "unknown"),
             type=None if kind is None else to_text(kind),
             created_at=to_clamped_moment(created_at),
-            stored_content=document.get("content"),
-            position=position(to_moment(created_at), document.get("_id")),
-            key=document.get("_id"),
+            stored_content=get("content"),
+            stored_time=created_at,
+            key=get("_id"),
             scope=scope,
+            origin=origin,
         )
         if PARSED in document:
             message.__dict__["content"] = document[PARSED]
         return message
 
-    def with_origin(self, origin: MessageOrigin) -> "Message":
-        """The same message, with the reason why it is in a result; what was parsed stays parsed."""
-        message = replace(self, origin=origin)
-        message.__dict__.update({name: self.__dict__[name] for name in ("content",) if name in self.__dict__})
-        return message
+    @cached_property
+    def position(self) -> Position:
+        """Where the message stands in the total order."""
+        return position(to_moment(self.stored_time), self.key)
 
     @cached_property
     def content(self) -> JSON:
@@ -150,6 +152,7 @@ class Messages:
         matching: MessageFilter = NO_FILTER,
         order: Order = Order(),
         needs: Needs = Needs(),
+        origin: MessageOrigin | None = None,
     ) -> MessagePage:
         """One page of the messages of a thread that match, in order.
 
@@ -157,7 +160,7 @@ class Messages:
         """
         check_id(thread_id, "threadId")
         found = await self._find(thread_id, scope, page.check(self.limits), matching, order, needs)
-        messages = [Message.from_document(document, scope) for document in found.documents]
+        messages = [Message.from_document(document, scope, origin) for document in found.documents]
         return MessagePage(unique_by_id(messages), found.total, found.has_more)
 
     async def _find(
@@ -207,7 +210,9 @@ class Messages:
         rows = await self.source.rows(pipeline, batch_size=2)
         return Message.from_document(rows[0], scope) if rows else None
 
-    async def get_by_keys(self, keys: Iterable[object], scope: Scope, needs: Needs) -> list[Message]:
+    async def get_by_keys(
+        self, keys: Iterable[object], scope: Scope, needs: Needs, origin_of: Callable[[object], MessageOrigin]
+    ) -> list[Message]:
         """Messages by MongoDB's own keys, which never leave the store, in one command."""
         wanted = list(keys)
         pipeline: Pipeline = [
@@ -216,7 +221,7 @@ class Messages:
             *project(wanted_fields(needs)),
         ]
         rows = await self.source.rows(pipeline, batch_size=len(wanted) + 1)
-        return [Message.from_document(row, scope) for row in rows]
+        return [Message.from_document(row, scope, origin_of(row["_id"])) for row in rows]
 
 
 def wanted_fields(needs: Needs) -> set[str]:

@@ -46,6 +46,7 @@ class Recall:
     messages: list[Message]
     total: int | None
     has_more: bool | None
+    is_descending: bool = True
     matches: list[RecallMatch] = field(default_factory=list)
     tokens: int | None = None
     engine: EngineName | None = None
@@ -53,7 +54,7 @@ class Recall:
     @property
     def transcript(self) -> list[Message]:
         """The same messages, oldest first."""
-        return sorted(self.messages, key=lambda message: message.position)
+        return self.messages[::-1] if self.is_descending else self.messages
 
 
 EMPTY = Recall([], 0, False)
@@ -78,6 +79,7 @@ async def recall(
             matching=request.matching,
             order=request.order,
             needs=page_needs,
+            origin=MessageOrigin.PAGE,
         ),
         _locate(locator, request, needs),
     )
@@ -125,24 +127,26 @@ async def _read_windows(
     if not keys:
         return []
     check_rows(len(keys), messages.limits)
-    found = await messages.get_by_keys(keys, request.scope, needs)
-    return [message.with_origin(_origin(message.key, located)) for message in found]
+    included, matched = located.included_keys, located.match_keys
 
+    def origin_of(key: object) -> MessageOrigin:
+        if key in included:
+            return MessageOrigin.INCLUDED
+        return MessageOrigin.MATCH if key in matched else MessageOrigin.CONTEXT
 
-def _origin(key: object, located: Located) -> MessageOrigin:
-    if key in located.included_keys:
-        return MessageOrigin.INCLUDED
-    return MessageOrigin.MATCH if key in located.match_keys else MessageOrigin.CONTEXT
+    return await messages.get_by_keys(keys, request.scope, needs, origin_of)
 
 
 def _merge(request: RecallRequest, page: MessagePage, added: list[Message], located: Located) -> Recall:
-    paged = [message.with_origin(MessageOrigin.PAGE) for message in page.messages]
-    merged = sorted([*paged, *added], key=lambda message: message.position, reverse=request.order.descending)
-    has_more = page.has_more
-    if added and page.total is not None and has_more:
-        has_more = request.page.offset + len(page.messages) + _count_later(request, page, added) < page.total
-    matches = _to_matches(located, {message.key: message for message in merged})
-    return Recall(unique_by_id(merged), page.total, has_more, matches, located.tokens, located.engine)
+    merged, has_more = page.messages, page.has_more
+    descending = request.order.descending
+    if added:
+        ordered = sorted([*merged, *added], key=lambda message: message.position, reverse=descending)
+        merged = unique_by_id(ordered)
+        if page.total is not None and has_more:
+            has_more = request.page.offset + len(page.messages) + _count_later(request, page, added) < page.total
+    matches = _to_matches(located, {message.key: message for message in merged}) if located.matches else []
+    return Recall(merged, page.total, has_more, descending, matches, located.tokens, located.engine)
 
 
 def _count_later(request: RecallRequest, page: MessagePage, added: Iterable[Message]) -> int:

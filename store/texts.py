@@ -42,9 +42,22 @@ def readable_text(content: JSON) -> str:
     are spelt as JSON. Reasoning, tool calls, files, sources and data are no text. Never raises; "" when
     there is nothing to read.
     """
+    lone = _lone_text(content)
+    if lone:
+        return lone
     stored = stored_content(content)
     texts = [text for part in stored.parts if (text := part_text(part))]
     return "\n".join(texts) or stored.words
+
+
+def _lone_text(content: JSON) -> str | None:
+    """The text of a message with a single text part, as most are: the same answer, without taking it apart."""
+    parts = content.get("parts") if isinstance(content, dict) else None
+    if not isinstance(parts, list) or len(parts) != 1:
+        return None
+    part = parts[0]
+    text = part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None
+    return text if isinstance(text, str) else None
 
 
 def part_text(part: Part) -> str | None:

@@ -42,7 +42,8 @@ _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+
 
 def iso_text(moment: datetime) -> str:
     """A moment as ISO 8601 in UTC, with milliseconds and Z, as JavaScript's `toISOString` spells it."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return utc.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def to_json(value: object) -> JSON:
@@ -74,6 +75,8 @@ def to_moment(value: object) -> datetime | None:
 
 def to_clamped_moment(value: object) -> datetime:
     """Like `to_moment` for places that need a time: years beyond 1 to 9999 are clamped, no time is 1970."""
+    if type(value) is datetime and value.tzinfo is UTC:
+        return value
     if isinstance(value, DatetimeMS):
         return _EARLIEST if int(value) < 0 else _LATEST
     return to_moment(value) or EPOCH
@@ -81,7 +84,7 @@ def to_clamped_moment(value: object) -> datetime:
 
 def to_text(value: object, default: str = "") -> str:
     """An id or a short text as text; what is not text is spelt as in JSON, and nothing is `default`."""
-    if isinstance(value, str):
+    if type(value) is str:
         return value
     return default if value is None else str(to_json(value))
 

@@ -12,7 +12,9 @@ import httpx
 from bson import json_util
 
 from graph.app import create_app
+from graph.serving import SAMPLE, SAMPLE_FILES
 from graph.settings import Settings
+from store.importing import import_documents
 
 DATA = Path(__file__).parent / "data"
 NOON = datetime(2024, 3, 10, 12, tzinfo=UTC)
@@ -72,6 +74,12 @@ async def load_dump(database: Any) -> None:
         rows = [json_util.loads(line) for line in path.read_text().splitlines()]
         if rows:
             await database[path.stem].insert_many(rows)
+
+
+async def load_sample(database: Any) -> None:
+    """The sample conversations of the package, as `make run` loads them."""
+    for collection, file in SAMPLE_FILES.items():
+        await import_documents(database[collection], [SAMPLE / file])
 
 
 @dataclass(frozen=True, slots=True)

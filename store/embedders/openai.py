@@ -18,11 +18,11 @@ from store.errors import EmbedderFailed
 class OpenAISettings:
     """How the service is reached and asked.
 
-    `base_url` ends before `/embeddings` and may hold a user and password. `dimensions` is sent when set, and then
-    binds. `timeout` is in seconds for one attempt. The defaults of `batch_size` (texts a request) and
-    `max_characters` (of a text) are what the pickiest known service takes: TEI 32 texts, OpenAI 8192 tokens.
-    `base64_vectors` asks for the compact form; both forms are understood. `azure_api_version` switches to Azure's
-    header and query parameter; `base_url` then names the deployment.
+    `base_url` ends before `/embeddings`; a user and password in it go into the header in which the key would go.
+    `dimensions` is sent when set, and then binds. `timeout` is in seconds for one attempt. The defaults of `batch_size`
+    (texts a request) and `max_characters` (of a text) are what the pickiest known services take: TEI 32 texts, OpenAI
+    8192 tokens. `base64_vectors` asks for the compact form; both forms are understood. `azure_api_version` switches
+    to Azure's header and query parameter; `base_url` then names the deployment.
     """
 
     base_url: str

@@ -8,15 +8,15 @@ of padding, and the numbers.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-_INT32_SIZE = 4
-_DOUBLE_SIZE = 8
-_FLOAT32_VECTOR = b"\x27\x00"
-_INT8_VECTOR = b"\x03\x00"
+_ARRAY, _BINARY = b"\x04embedding\x00", b"\x05embedding\x00"
+_SUBTYPE = b"\x09"
+_DOUBLE_SIZE, _FLOAT32_SIZE = 8, 4
+_FLOAT32_VECTOR, _INT8_VECTOR = b"\x27\x00", b"\x03\x00"
 _VECTOR_HEADER = 2
 # Keys of up to five digits and their frame fit the eight bytes in which they are compared.
 _MAX_DIMENSIONS = 100_000
@@ -24,37 +24,77 @@ _MAX_DIMENSIONS = 100_000
 _AT_A_TIME = 128
 
 Vectors = NDArray[np.float32]
+Sound = NDArray[np.bool_]
+
+
+class Form(Protocol):
+    """One way to store an embedding of a certain number of dimensions."""
+
+    head: bytes
+    """How the element begins: type, name, and all sizes and marks before the numbers."""
+    size: int
+    """How many bytes follow the head, to the end of the element."""
+
+    def read(self, bodies: Sequence[memoryview]) -> tuple[Vectors, Sound]:
+        """The vectors in what follows the heads, one a row, and which rows really have this form.
+
+        The other rows hold nonsense.
+        """
+
+
+@lru_cache(maxsize=16)
+def forms(dimensions: int) -> tuple[Form, ...]:
+    """The forms that can be read fast. Raises ValueError unless there are from 1 to 100 000 dimensions."""
+    if not 0 < dimensions <= _MAX_DIMENSIONS:
+        raise ValueError(f"a vector has from 1 to {_MAX_DIMENSIONS} numbers, not {dimensions}")
+    return DoubleArrays(dimensions), Float32Binaries(dimensions)
+
+
+def from_binary(payload: bytes) -> Vectors | None:
+    """The numbers of a binary vector of float32 or int8, however many; None for bits and for broken ones."""
+    header, numbers = payload[:_VECTOR_HEADER], payload[_VECTOR_HEADER:]
+    if header == _FLOAT32_VECTOR and len(numbers) % _FLOAT32_SIZE == 0:
+        return np.frombuffer(numbers, dtype="<f4").astype(np.float32, copy=False)
+    if header == _INT8_VECTOR:
+        return np.frombuffer(numbers, dtype=np.int8).astype(np.float32)
+    return None
+
+
+class Float32Binaries:
+    """Binary vectors of float32: nothing but the numbers follows the head."""
+
+    def __init__(self, dimensions: int) -> None:
+        self._dimensions = dimensions
+        self.size = dimensions * _FLOAT32_SIZE
+        self.head = _BINARY + _int32(_VECTOR_HEADER + self.size) + _SUBTYPE + _FLOAT32_VECTOR
+
+    def read(self, bodies: Sequence[memoryview]) -> tuple[Vectors, Sound]:
+        """The numbers; every row is sound."""
+        vectors = np.frombuffer(b"".join(bodies), dtype="<f4").reshape(-1, self._dimensions)
+        return vectors.astype(np.float32, copy=False), np.ones(len(bodies), dtype=np.bool_)
 
 
 class DoubleArrays:
-    """The layout of an array of `dimensions` doubles.
-
-    `size` is its number of bytes; no array of fewer or more doubles has the same.
-    """
+    """Arrays of doubles. No array of fewer or more doubles has the same size."""
 
     def __init__(self, dimensions: int) -> None:
-        """Raises ValueError beyond 100 000 dimensions."""
-        if not 0 < dimensions <= _MAX_DIMENSIONS:
-            raise ValueError(f"a vector has from 1 to {_MAX_DIMENSIONS} numbers, not {dimensions}")
-        self.dimensions = dimensions
-        self._runs = list(_runs(dimensions))
+        self._dimensions = dimensions
+        self._runs = _runs(dimensions)
         last = self._runs[-1]
         self.size = last.offset + last.count * last.stride + 1
+        self.head = _ARRAY + _int32(self.size + 4)
 
-    def read(self, arrays: Sequence[memoryview]) -> tuple[Vectors, NDArray[np.bool_]]:
-        """The numbers of the arrays, each `size` bytes, one a row, and which rows really are arrays of doubles.
-
-        The other rows hold nonsense. Doubles beyond float32 become infinite.
-        """
-        vectors = np.empty((len(arrays), self.dimensions), dtype=np.float32)
-        sound = np.ones(len(arrays), dtype=np.bool_)
+    def read(self, bodies: Sequence[memoryview]) -> tuple[Vectors, Sound]:
+        """The numbers; doubles beyond float32 become infinite. Sound are arrays of nothing but doubles."""
+        vectors = np.empty((len(bodies), self._dimensions), dtype=np.float32)
+        sound = np.ones(len(bodies), dtype=np.bool_)
         with np.errstate(over="ignore"):
-            for start in range(0, len(arrays), _AT_A_TIME):
+            for start in range(0, len(bodies), _AT_A_TIME):
                 rows = slice(start, start + _AT_A_TIME)
-                self._read_into(vectors[rows], sound[rows], b"".join(arrays[rows]))
+                self._read_into(vectors[rows], sound[rows], b"".join(bodies[rows]))
         return vectors, sound
 
-    def _read_into(self, vectors: Vectors, sound: NDArray[np.bool_], block: bytes) -> None:
+    def _read_into(self, vectors: Vectors, sound: Sound, block: bytes) -> None:
         for run in self._runs:
             view = run.view(block, len(vectors), self.size)
             sound &= ((view["head"] & run.mask) == run.heads).all(axis=1)
@@ -84,7 +124,7 @@ class _Run:
 
 def _runs(dimensions: int) -> list[_Run]:
     runs: list[_Run] = []
-    first, offset, digits = 0, _INT32_SIZE, 1
+    first, offset, digits = 0, 0, 1
     while first < dimensions:
         count = min(dimensions, 10**digits) - first
         run = _Run(digits, first, count, offset)
@@ -93,17 +133,5 @@ def _runs(dimensions: int) -> list[_Run]:
     return runs
 
 
-@lru_cache(maxsize=16)
-def double_arrays(dimensions: int) -> DoubleArrays:
-    """The layout for this many dimensions. Raises ValueError beyond 100 000."""
-    return DoubleArrays(dimensions)
-
-
-def from_binary(payload: bytes | memoryview) -> Vectors | None:
-    """The numbers of a binary vector (subtype 9) of float32 or int8; None for bits and for broken ones."""
-    header, numbers = bytes(payload[:_VECTOR_HEADER]), payload[_VECTOR_HEADER:]
-    if header == _FLOAT32_VECTOR and len(numbers) % 4 == 0:
-        return np.frombuffer(numbers, dtype="<f4").astype(np.float32, copy=False)
-    if header == _INT8_VECTOR:
-        return np.frombuffer(numbers, dtype=np.int8).astype(np.float32)
-    return None
+def _int32(number: int) -> bytes:
+    return number.to_bytes(4, "little", signed=True)

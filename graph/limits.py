@@ -1,0 +1,245 @@
+"""Limits on what one request may ask, checked on the document before the database is asked anything.
+
+Fragments count where they are spread, introspection not at all: its work is done in memory and GraphiQL needs it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLError,
+    GraphQLSchema,
+    InlineFragmentNode,
+    OperationDefinitionNode,
+    SelectionSetNode,
+    get_named_type,
+    is_list_type,
+    is_object_type,
+    value_from_ast_untyped,
+)
+from graphql.type import GraphQLObjectType, GraphQLOutputType, get_nullable_type
+from strawberry.extensions import SchemaExtension
+
+from graph.errors import ErrorCode
+
+SEARCH_COST = 100
+"""What an embedding and a vector search cost, in rows."""
+
+Arguments = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """The most that a query may hold; `unpaged_rows` is what `perPage: false` counts as."""
+
+    max_depth: int = 15
+    max_aliases: int = 50
+    max_directives: int = 50
+    max_tokens: int = 5000
+    max_cost: int = 50_000
+    unpaged_rows: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a selection amounts to: levels, aliases, directives, and rows that may be answered (`cost`)."""
+
+    depth: int = 0
+    aliases: int = 0
+    directives: int = 0
+    cost: int = 0
+
+    def beside(self, other: "Size") -> "Size":
+        """Two selections beside each other."""
+        return Size(
+            max(self.depth, other.depth),
+            self.aliases + other.aliases,
+            self.directives + other.directives,
+            self.cost + other.cost,
+        )
+
+
+class LimitTokens(SchemaExtension):
+    """Stop reading a document after the most tokens; stands before whatever reads it."""
+
+    def __init__(self, max_tokens: int) -> None:
+        self.max_tokens = max_tokens
+
+    def on_parse(self) -> Iterator[None]:
+        """Tell the parser."""
+        self.execution_context.parse_options["max_tokens"] = self.max_tokens
+        yield
+
+
+class LimitSize(SchemaExtension):
+    """Refuse a document that passes a limit; the error names the limit, its value and its setting.
+
+    Stands before validation, which can take long for what is refused here.
+    """
+
+    def __init__(self, limits: QueryLimits) -> None:
+        self.limits = limits
+
+    def on_validate(self) -> Iterator[None]:
+        """Measure every operation of the document."""
+        context = self.execution_context
+        if context.graphql_document is not None:
+            measuring = Measuring(
+                context.schema._schema, context.graphql_document, context.variables or {}, self.limits
+            )
+            context.pre_execution_errors = measuring.check() or None
+        yield
+
+
+@dataclass(slots=True)
+class Measuring:
+    """Measures the operations of one document, each fragment once; what is not valid in it counts nothing."""
+
+    schema: GraphQLSchema
+    document: DocumentNode
+    variables: Arguments
+    limits: QueryLimits
+    _fragments: dict[tuple[str, int], Size] = field(default_factory=dict)
+
+    def check(self) -> list[GraphQLError]:
+        """An error for each limit that an operation passes."""
+        operations = [node for node in self.document.definitions if isinstance(node, OperationDefinitionNode)]
+        return [error for operation in operations for error in self._check(operation)]
+
+    def _check(self, operation: OperationDefinitionNode) -> list[GraphQLError]:
+        size = self.measure(operation)
+        limits = self.limits
+        found = (
+            (f"is {size.depth} levels deep", size.depth, limits.max_depth, "DEPTH"),
+            (f"holds {size.aliases} aliases", size.aliases, limits.max_aliases, "ALIASES"),
+            (f"holds {size.directives} directives", size.directives, limits.max_directives, "DIRECTIVES"),
+            (f"asks for {size.cost} rows (its cost)", size.cost, limits.max_cost, "COST"),
+        )
+        return [
+            GraphQLError(
+                f"The query {words}, but at most {most} are allowed (RECALLQL_MAX_{name}).",
+                operation,
+                extensions={"code": ErrorCode.LIMIT_EXCEEDED.value},
+            )
+            for words, actual, most, name in found
+            if actual > most
+        ]
+
+    def measure(self, operation: OperationDefinitionNode) -> Size:
+        """The size of one operation."""
+        root = self.schema.get_root_type(operation.operation)
+        defaults = {
+            definition.variable.name.value: value_from_ast_untyped(definition.default_value)
+            for definition in operation.variable_definitions or ()
+            if definition.default_value is not None
+        }
+        self.variables = {**defaults, **self.variables}
+        own = Size(directives=len(operation.directives or ()))
+        return own.beside(self._selection(operation.selection_set, root, 1))
+
+    def _selection(self, selected: SelectionSetNode | None, parent: object, rows: int) -> Size:
+        size = Size()
+        for node in selected.selections if selected else ():
+            own = Size(directives=len(node.directives or ()))
+            size = size.beside(own).beside(self._node(node, parent, rows))
+        return size
+
+    def _node(self, node: object, parent: object, rows: int) -> Size:
+        if isinstance(node, FieldNode):
+            return self._field(node, parent, rows)
+        if isinstance(node, InlineFragmentNode):
+            return self._selection(node.selection_set, parent, rows)
+        assert isinstance(node, FragmentSpreadNode)
+        key = (node.name.value, rows)
+        if key not in self._fragments:
+            # Stands in while the fragment is measured: one that spreads itself ends here, and validation refuses it.
+            self._fragments[key] = Size()
+            self._fragments[key] = self._selection(self._selection_of(node.name.value), parent, rows)
+        return self._fragments[key]
+
+    def _selection_of(self, fragment: str) -> SelectionSetNode | None:
+        for node in self.document.definitions:
+            if isinstance(node, FragmentDefinitionNode) and node.name.value == fragment:
+                return node.selection_set
+        return None
+
+    def _field(self, node: FieldNode, parent: object, rows: int) -> Size:
+        name = node.name.value
+        if name.startswith("__"):
+            return Size()
+        known = parent.fields.get(name) if isinstance(parent, GraphQLObjectType) else None
+        output = known.type if known else None
+        type_ = get_named_type(output)
+        parent_name = getattr(parent, "name", "")
+        beneath = self._selection(node.selection_set, type_, self._rows_beneath(node, parent_name))
+        times = rows if output is not None and _is_list(output) else 1
+        cost = times * (1 + beneath.cost) if is_object_type(type_) else 0
+        return Size(beneath.depth + 1, beneath.aliases + (node.alias is not None), beneath.directives, cost)
+
+    def _rows_beneath(self, node: FieldNode, parent: str) -> int:
+        """Rows of the lists beneath a field: as many as its arguments ask for."""
+        count = _ROWS.get((parent, node.name.value))
+        if count is None:
+            return 1
+        arguments = {
+            argument.name.value: value_from_ast_untyped(argument.value, dict(self.variables))
+            for argument in node.arguments or ()
+        }
+        return count(arguments, self.limits.unpaged_rows)
+
+
+def _is_list(output: GraphQLOutputType) -> bool:
+    return is_list_type(get_nullable_type(output))
+
+
+def _page_rows(value: object, default: int, unpaged: int) -> int:
+    if value is False:
+        return unpaged
+    return max(int(value), 0) if isinstance(value, (int, float)) and not isinstance(value, bool) else default
+
+
+def _threads(arguments: Arguments, unpaged: int) -> int:
+    return _page_rows(arguments.get("perPage"), 100, unpaged)
+
+
+def _messages(arguments: Arguments, unpaged: int) -> int:
+    return _page_rows(arguments.get("perPage"), 10, unpaged)
+
+
+def _recall(arguments: Arguments, unpaged: int) -> int:
+    """The page, the included messages and their windows, and what a semantic search may add."""
+    config = arguments.get("threadConfig")
+    last = config.get("lastMessages") if isinstance(config, dict) else None
+    page = _page_rows(arguments.get("perPage"), _page_rows(last or None, 10, unpaged), unpaged)
+    items = arguments.get("include")
+    included = sum(_window(item) for item in items) if isinstance(items, list) else 0
+    return page + included + _found(arguments, config)
+
+
+def _window(item: object) -> int:
+    if not isinstance(item, dict):
+        return 1
+    return 1 + sum(_page_rows(item.get(name), 2, 0) for name in ("withPreviousMessages", "withNextMessages"))
+
+
+def _found(arguments: Arguments, config: object) -> int:
+    if not arguments.get("vectorSearchString"):
+        return 0
+    options = config.get("semanticRecall") if isinstance(config, dict) else None
+    asked = options if isinstance(options, dict) else {}
+    around = asked.get("messageRange")
+    sides = (around.get("before"), around.get("after")) if isinstance(around, dict) else (around, around)
+    return SEARCH_COST + _page_rows(asked.get("topK"), 4, 0) * (1 + sum(_page_rows(side, 2, 0) for side in sides))
+
+
+_ROWS: dict[tuple[str, str], Callable[[Arguments, int], int]] = {
+    ("Query", "threads"): _threads,
+    ("Query", "recall"): _recall,
+    ("Thread", "messages"): _messages,
+}
+"""The fields whose arguments decide how many rows are beneath them."""
