@@ -1,6 +1,7 @@
 """Running the server: over a named database, or over an embedded one with sample conversations."""
 
 import asyncio
+import gc
 import sys
 from pathlib import Path
 from socket import socket
@@ -94,6 +95,14 @@ def _serve(settings: Settings, *, is_sample: bool) -> None:
         timeout_graceful_shutdown=int(settings.request_timeout),
     )
     server = _Server(config, settings, is_sample)
+    _calm_garbage_collector()
     server.run()
     if not server.started:
         sys.exit(1)
+
+
+def _calm_garbage_collector() -> None:
+    """Large answers are many short-lived objects without cycles: looking through them costs a third of their time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)

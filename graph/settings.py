@@ -12,7 +12,8 @@ from store.embedders.choosing import EmbedderKind, EmbedderOptions
 from store.errors import StoreError
 from store.paging import Limits
 from store.semantic import SemanticRecall
-from store.semantic_search import EngineChoice, SearchOptions
+from store.semantic_search import SearchOptions
+from store.vectors.choosing import EngineChoice
 
 
 def _false(value: object) -> object:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
 from typing import Any
 
 from store.content import content_metadata, parse_content
 from store.driver import Document, Pipeline
 from store.filters import MetadataFilter
 from store.instants import DateRange
+from store.lazy import lazy
 from store.ordering import Order, Position, position
 from store.paging import Limits, Needs, PageRequest, RawPage, Reading, read_page
 from store.scope import EVERYBODY, Scope, check_id
@@ -77,17 +77,17 @@ class Message:
             message.__dict__["content"] = document[PARSED]
         return message
 
-    @cached_property
+    @lazy
     def position(self) -> Position:
         """Where the message stands in the total order."""
         return position(to_moment(self.stored_time), self.key)
 
-    @cached_property
+    @lazy
     def content(self) -> JSON:
         """The content as stored, text that holds JSON parsed."""
         return parse_content(self.stored_content)
 
-    @cached_property
+    @lazy
     def metadata(self) -> dict[str, JSON]:
         """The message's metadata, empty where there are none."""
         return content_metadata(self.content)

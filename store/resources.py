@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 
 from store.content import parse_metadata
 from store.driver import Document, Pipeline
+from store.lazy import lazy
 from store.scope import Scope
 from store.source import Source
 from store.values import JSON, to_moment, to_text
@@ -34,7 +34,7 @@ class Resource:
             stored_metadata=document.get("metadata"),
         )
 
-    @cached_property
+    @lazy
     def metadata(self) -> dict[str, JSON]:
         """The resource's metadata, empty where there are none."""
         return parse_metadata(self.stored_metadata)

@@ -3,7 +3,6 @@
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -13,12 +12,10 @@ from store.embedders.protocol import Embedder
 from store.search import Found
 from store.vectors.blas import use_one_blas_thread
 from store.vectors.cache import RowsCache
-from store.vectors.choosing import choose_engine
+from store.vectors.choosing import EngineChoice, choose_engine
 from store.vectors.engine import VectorEngine, VectorQuery
 from store.vectors.exact import ExactEngine
 from store.vectors.watching import watch
-
-EngineChoice = Literal["auto", "atlas", "exact"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,7 @@ class SemanticSearch:
         vector = embedded.vectors[0]
         engine = await self._engine_for(int(np.size(vector)))
         candidates = await engine.search(VectorQuery(vector, owner, thread_id, threshold))
-        return Found(engine.name, embedded.tokens, candidates)
+        return Found(candidates.engine, embedded.tokens, candidates)
 
     async def refresh(self) -> None:
         """Choose the engine, and choose anew later: an index may have become ready, or have gone.
@@ -79,7 +76,7 @@ class SemanticSearch:
         exact = ExactEngine(self.database, dimensions, self.cache, timeout=self.options.timeout)
         if self._watching is None:
             self._watching = asyncio.create_task(watch(exact.collection, self.cache))
-        self._engine = await choose_engine(self.database, exact, self.options.engine, self.options.index)
+        self._engine = await choose_engine(exact, self.options.engine, self.options.index)
         return self._engine
 
     async def aclose(self) -> None:

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 
 import orjson
 
 from store.content import parse_metadata
 from store.driver import Document, Pipeline
 from store.filters import MetadataFilter
+from store.lazy import lazy
 from store.ordering import Order
 from store.paging import Limits, Needs, PageRequest, RawPage, Reading, read_page
 from store.scope import EVERYBODY, Scope, check_id
@@ -51,12 +51,12 @@ class Thread:
             thread.__dict__["metadata"] = document[PARSED]
         return thread
 
-    @cached_property
+    @lazy
     def metadata(self) -> dict[str, JSON]:
         """The thread's metadata, also from old rows that hold them as text."""
         return parse_metadata(self.stored_metadata)
 
-    @cached_property
+    @lazy
     def working_memory(self) -> str | None:
         """Working memory kept with the thread; a document is given as its JSON text."""
         memory = self.metadata.get("workingMemory")

@@ -33,6 +33,10 @@ class VectorQuery:
 class Candidates(Protocol):
     """Messages that resemble a query, best first, each once. Whether they still exist is for the caller to see."""
 
+    @property
+    def engine(self) -> EngineName:
+        """Which engine found them: an engine may leave a query to another one."""
+
     async def take(self, count: int) -> list[Match]:
         """The next `count` candidates, fewer at the end, none after it. Raises Unavailable."""
 

@@ -71,6 +71,8 @@ class ExactEngine:
 class RankedCandidates:
     """Candidates from a ranking, worked out no further than taken."""
 
+    engine = EngineName.EXACT
+
     def __init__(self, ranking: Ranking, rows: VectorRows) -> None:
         self._ranking = ranking
         self._rows = rows

@@ -1,0 +1,30 @@
+"""An attribute that is worked out when it is first read."""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+T = TypeVar("T")
+
+
+class lazy(Generic[T]):
+    """Like `functools.cached_property`, without the lock that costs Python 3.11 more than most of our attributes.
+
+    Two threads may work the value out twice; it is the same value.
+    """
+
+    def __init__(self, work_out: Callable[[Any], T]) -> None:
+        self._work_out = work_out
+        self.__doc__ = work_out.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> "lazy[T]": ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> "lazy[T] | T":
+        if instance is None:
+            return self
+        value = instance.__dict__[self._name] = self._work_out(instance)
+        return value
