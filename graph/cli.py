@@ -10,7 +10,7 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from graph import commands
+from graph import commands, embed_command
 from graph.serving import serve_database, serve_demo
 from graph.settings import Settings
 from store.errors import StoreError
@@ -57,6 +57,16 @@ def schema(
 ) -> None:
     """Write the schema to schema.graphql."""
     raise typer.Exit(commands.export_schema(file, check=check))
+
+
+@app.command()
+def embed(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be done.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Then follow new and changed messages.")] = False,
+    create_index: Annotated[bool, typer.Option("--create-index", help="Create the vector index on Atlas.")] = False,
+) -> None:
+    """Fill the vectors of messages that have none or whose text changed."""
+    raise typer.Exit(_run(embed_command.embed(_settings(), dry_run=dry_run, watch=watch, create_index=create_index)))
 
 
 @app.command()

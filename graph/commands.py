@@ -14,9 +14,14 @@ from graph.settings import Settings
 from store.diagnosis import Diagnosis, diagnose
 from store.driver import Database, connect
 from store.embedded import embedded_server
+from store.embedders.choosing import create_embedder
+from store.embedders.protocol import Embedder
+from store.embedding.inventory import Inventory, take_inventory
 from store.importing import import_documents
 from store.indexes import create_indexes
 from store.scope import check_id
+from store.vectors.engine import EngineName
+from store.vectors.search_indexes import probe_vector_index
 
 console = Console()
 
@@ -83,13 +88,39 @@ async def make_indexes(settings: Settings) -> int:
 
 async def examine(settings: Settings) -> int:
     """Print a diagnosis of the database; 1 when something is wrong."""
+    embedder = create_embedder(settings.embedder_options) if settings.embedder_options else None
     async with open_database(settings) as database:
         found = await diagnose(database)
-    console.print(_to_table(found, settings.database))
-    for problem in found.problems:
-        console.print(f"• {problem}", highlight=False)
-    console.print("Something is wrong." if found.problems else "All is well.")
-    return 1 if found.problems else 0
+        with _counting("vectors") as progress:
+            task = progress.add_task("", total=None, count=0)
+            inventory = await take_inventory(
+                database,
+                dimensions=embedder.dimensions if embedder else None,
+                model=embedder.model if embedder else None,
+                progress=lambda done, total: progress.update(task, completed=done, total=total, count=done),
+            )
+        engine = await _engine(database, embedder, settings)
+    console.print(_to_table(found, inventory, engine, settings.database))
+    problems = [*found.problems, *inventory.problems]
+    for problem in problems:
+        console.print(f"• {problem}", highlight=False, soft_wrap=True)
+    console.print("Something is wrong." if problems else "All is well.")
+    return 1 if problems else 0
+
+
+async def _engine(database: Database, embedder: Embedder | None, settings: Settings) -> str:
+    """Which vector engine would answer, in words."""
+    if embedder is None:
+        return "none: no embedder is named (RECALLQL_EMBEDDER)"
+    dimensions = embedder.dimensions
+    if dimensions is None:
+        return "known once the embedder has been asked (RECALLQL_EMBEDDER_DIMENSIONS)"
+    if settings.vector_engine == "exact":
+        return EngineName.EXACT
+    probe = await probe_vector_index(database, dimensions, settings.vector_index, timeout=settings.database_timeout)
+    if probe.obstacle is None:
+        return EngineName.ATLAS
+    return f"{EngineName.EXACT if settings.vector_engine == 'auto' else 'none'}: {probe.obstacle}"
 
 
 def print_key(resource: str) -> None:
@@ -99,11 +130,14 @@ def print_key(resource: str) -> None:
     console.print(f"entry  {entry.to_text()}", soft_wrap=True, highlight=False)
 
 
-def _to_table(found: Diagnosis, database: str) -> Table:
+def _to_table(found: Diagnosis, inventory: Inventory, engine: str, database: str) -> Table:
     table = Table(show_header=False, box=None)
     table.add_row("server", f"MongoDB {found.version}, {found.topology}")
     table.add_row("database", database)
     for name, count in found.counts.items():
         table.add_row(name, f"{count} documents")
     table.add_row("indexes", f"{len(found.present)} present, {len(found.missing)} missing")
+    for collection in inventory.collections:
+        table.add_row(collection.name, f"{collection.vectors} vectors")
+    table.add_row("vector engine", engine)
     return table

@@ -8,8 +8,7 @@ takes the stock path, and so does a whole list in which anything is unusual (a m
 be null, a value that a scalar refuses): errors, their paths and the propagation of nulls are graphql-core's own.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from operator import attrgetter
@@ -34,16 +33,14 @@ from graphql.pyutils import Path
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 from strawberry.types.field import StrawberryField
 
+from store.slices import SLICE, in_slices
+
 Column = list[Any]
-Completion = Callable[[Column], Column]
+Completion = Callable[[Sequence[Any]], Column]
 """From one attribute of all items to its values in the answer; raises for what only the stock path may handle."""
 
 Stock = Callable[[], Awaitable[Column] | Column]
 FieldDetailsList = list[FieldDetails]
-
-
-SLICE = 500
-"""Items completed without a pause: some milliseconds of work."""
 
 
 class Unusual(Exception):
@@ -88,7 +85,7 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
 
     async def _complete_in_slices(self, rows: Column, complete: Completion, in_stock_way: Stock) -> Column:
         try:
-            return [row async for part in _slices(rows) for row in complete(part)]
+            return await in_slices(rows, complete)
         except Exception:
             completed = in_stock_way()
             return completed if isinstance(completed, list) else await completed
@@ -139,12 +136,6 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
         return _rows(names, attributes, completions)
 
 
-async def _slices(rows: list[Any]) -> AsyncIterator[list[Any]]:
-    for start in range(0, len(rows), SLICE):
-        yield rows[start : start + SLICE]
-        await asyncio.sleep(0)
-
-
 def _attribute(field: GraphQLField) -> str | None:
     """The attribute behind a plain field; None for a field with a resolver or arguments."""
     definition = field.extensions.get("strawberry-definition")
@@ -160,7 +151,7 @@ def _nullable(type_: GraphQLOutputType) -> GraphQLOutputType:
 def _rows(names: list[str], attributes: list[str], completions: list[Completion]) -> Completion:
     steps = [(attrgetter(attribute), complete) for attribute, complete in zip(attributes, completions, strict=True)]
 
-    def complete(items: Column) -> Column:
+    def complete(items: Sequence[Any]) -> Column:
         columns = [completion(list(map(read, items))) for read, completion in steps]
         return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
@@ -170,7 +161,7 @@ def _rows(names: list[str], attributes: list[str], completions: list[Completion]
 def _lists(item: Completion) -> Completion:
     """Complete the items of all lists together, and part them again."""
 
-    def complete(lists: Column) -> Column:
+    def complete(lists: Sequence[Any]) -> Column:
         if not set(map(type, lists)) <= {list, tuple}:
             raise Unusual
         completed = iter(item([value for values in lists for value in values]))
@@ -180,7 +171,7 @@ def _lists(item: Completion) -> Completion:
 
 
 def _optional(inner: Completion) -> Completion:
-    def complete(column: Column) -> Column:
+    def complete(column: Sequence[Any]) -> Column:
         completed = iter(inner([value for value in column if value is not None]))
         return [None if value is None else next(completed) for value in column]
 
@@ -188,7 +179,7 @@ def _optional(inner: Completion) -> Completion:
 
 
 def _required(inner: Completion) -> Completion:
-    def complete(column: Column) -> Column:
+    def complete(column: Sequence[Any]) -> Column:
         if any(value is None for value in column):
             raise Unusual
         return inner(column)
@@ -203,14 +194,14 @@ _PLAIN: dict[GraphQLOutputType, type] = {GraphQLString: str, GraphQLID: str, Gra
 def _unchanged(type_: GraphQLOutputType, is_required: bool, otherwise: Completion) -> Completion:
     """Leave a column alone whose values are all of the plain type, as nearly all are."""
     allowed = {_PLAIN[type_]} if is_required else {_PLAIN[type_], type(None)}
-    return lambda column: column if set(map(type, column)) <= allowed else otherwise(column)
+    return lambda column: list(column) if set(map(type, column)) <= allowed else otherwise(column)
 
 
 def _leaves(type_: GraphQLLeafType) -> Completion:
     """The type's own coercion, which may neither fail nor give nothing."""
     coerce: Callable[[Any], Any] = type_.coerce_output_value
 
-    def complete(column: Column) -> Column:
+    def complete(column: Sequence[Any]) -> Column:
         if any(issubclass(kind, Exception) for kind in set(map(type, column))):
             raise Unusual
         coerced = list(map(coerce, column))

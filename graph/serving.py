@@ -12,17 +12,23 @@ from rich.console import Console
 
 import store
 from graph.app import create_app
+from graph.embed_command import fill_with_progress
 from graph.logs import configure_logs
 from graph.settings import Settings
 from store.collections import MESSAGES, RESOURCES, THREADS
-from store.driver import connect
+from store.driver import Database, connect
 from store.embedded import EmbeddedServer
+from store.embedders.choosing import create_embedder
 from store.errors import InvalidArgument
 from store.importing import import_documents
 from store.indexes import create_indexes
 
 SAMPLE = Path(store.__file__).with_name("sample")
 SAMPLE_FILES = {THREADS: "threads.jsonl", MESSAGES: "messages.jsonl", RESOURCES: "resources.jsonl"}
+
+_LOADED = "recallql_sample"
+"""Holds a row once the sample is there as a whole."""
+_QUERY = '{ recall(threadId: "thread-parcel", perPage: 3) { transcript { role text } total } }'
 
 console = Console()
 
@@ -40,29 +46,46 @@ def serve_demo(settings: Settings) -> None:
         serve_database(settings)
         return
     with EmbeddedServer(settings.data_dir) as uri:
-        embedded = settings.model_copy(update={"mongodb_uri": SecretStr(uri), "create_indexes": True})
+        embedded = _for_sample(settings, uri)
         asyncio.run(_load_sample(embedded, uri))
         _serve(embedded, is_sample=True)
 
 
+def _for_sample(settings: Settings, uri: str) -> Settings:
+    """The settings of the embedded start: its server, and the embedder that works offline unless one is named."""
+    embedder = settings.embedder or "wordllama"
+    return settings.model_copy(update={"mongodb_uri": SecretStr(uri), "create_indexes": True, "embedder": embedder})
+
+
 async def _load_sample(settings: Settings, uri: str) -> None:
-    """Load the sample into an empty database; what is there already is kept."""
+    """Load the sample at the first start, and again if that was interrupted; what is there already is kept."""
     async with connect(uri, timeout=settings.database_timeout) as client:
         database = client[settings.database]
-        if await database[THREADS].estimated_document_count():
+        if await database[_LOADED].find_one():
             return
         with console.status("Loading the sample conversations …"):
             for collection, file in SAMPLE_FILES.items():
                 await import_documents(database[collection], [SAMPLE / file])
             await create_indexes(database)
+        await _embed_sample(database, settings)
+        await database[_LOADED].insert_one({"_id": "sample"})
+
+
+async def _embed_sample(database: Database, settings: Settings) -> None:
+    """Fill the vectors, so that search by meaning works at once. Raises FillFailed."""
+    assert settings.embedder_options is not None
+    embedder = create_embedder(settings.embedder_options)
+    try:
+        await fill_with_progress(database, embedder)
+    finally:
+        await embedder.aclose()
 
 
 def _announce(settings: Settings, *, is_sample: bool) -> None:
     address = f"http://{settings.host}:{settings.port}/graphql"
     console.print(f"[bold]RecallQL[/] serves {address}: open it in a browser for GraphiQL.", soft_wrap=True)
     if is_sample:
-        query = '{ recall(threadId: "thread-parcel", perPage: 3) { transcript { role text } total } }'
-        console.print("Try:", query, markup=False, highlight=False, soft_wrap=True)
+        console.print("Try:", _QUERY, markup=False, highlight=False, soft_wrap=True)
     if settings.host in ("127.0.0.1", "localhost", "::1"):
         console.print(
             "Nobody has to log in, so only this machine is served (RECALLQL_HOST).", highlight=False, soft_wrap=True

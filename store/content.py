@@ -1,10 +1,50 @@
 """The content of a message, which is text holding JSON when Mastra writes it and a document when others do."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import orjson
 
 from store.values import JSON, is_too_deep, to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A stored value, read: `value` holds what was stored, which filters compare; `to_json` is what is shown."""
+
+    value: object
+    is_json: bool
+    """Whether the value can be shown as it is: strict JSON text gives nothing else."""
+
+    def to_json(self) -> JSON:
+        """The value as JSON: NaN is null, an ObjectId is text, and so on."""
+        return self.value if self.is_json else to_json(self.value)  # type: ignore[return-value]
+
+    def get(self, key: str) -> "Stored":
+        """What a document holds under a key; nothing where it is none."""
+        return Stored(self.value.get(key) if isinstance(self.value, dict) else None, self.is_json)
+
+    def to_mapping(self) -> Mapping[str, object]:
+        """The value where it is a document, else an empty one."""
+        return self.value if isinstance(self.value, dict) else {}
+
+
+def read_stored(stored: object) -> Stored:
+    """Read a stored value: text that holds a JSON object or array gives that, all else stays what it is."""
+    return (read_structure(stored) if isinstance(stored, str) else None) or Stored(stored, False)
+
+
+def read_structure(text: str) -> Stored | None:
+    """The JSON object or array that a text holds, or None when it holds neither."""
+    if not text.lstrip(" \t\n\r").startswith(("{", "[")):
+        return None
+    found = _load(text)
+    if found is None or not isinstance(found.value, (dict, list)):
+        return None
+    if text.count("{") + text.count("[") > 200 and is_too_deep(found.value):
+        return None
+    return found
 
 
 def parse_content(stored: object) -> JSON:
@@ -13,22 +53,7 @@ def parse_content(stored: object) -> JSON:
     Text that holds a JSON object or array gives that; every other text is plain words and stays
     as it is. Documents are spelt by `store.values.to_json`.
     """
-    if not isinstance(stored, str):
-        return to_json(stored)
-    structure = parse_structure(stored)
-    return stored if structure is None else structure
-
-
-def parse_structure(text: str) -> dict[str, JSON] | list[JSON] | None:
-    """The JSON object or array that a text holds, or None when it holds neither."""
-    if not text.lstrip(" \t\n\r").startswith(("{", "[")):
-        return None
-    value = _loads(text)
-    if not isinstance(value, (dict, list)):
-        return None
-    if text.count("{") + text.count("[") > 200 and is_too_deep(value):
-        return None
-    return value
+    return read_stored(stored).to_json()
 
 
 def content_metadata(content: JSON) -> dict[str, JSON]:
@@ -39,22 +64,21 @@ def content_metadata(content: JSON) -> dict[str, JSON]:
 
 def parse_metadata(stored: object) -> dict[str, JSON]:
     """A thread's or resource's metadata: a document, or in old rows text that holds one."""
-    value = parse_structure(stored) if isinstance(stored, str) else to_json(stored)
+    value = read_stored(stored).to_json()
     return value if isinstance(value, dict) else {}
 
 
-def _loads(text: str) -> JSON:
+def _load(text: str) -> Stored | None:
     try:
-        value: JSON = orjson.loads(text)
-        return value
+        return Stored(orjson.loads(text), True)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
-        return _loads_leniently(text)
+        return _load_leniently(text)
 
 
-def _loads_leniently(text: str) -> JSON:
+def _load_leniently(text: str) -> Stored | None:
     """What JavaScript or Python wrote and strict JSON refuses: NaN, halves of surrogate pairs, huge numbers."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return None if is_too_deep(value) else to_json(value)
+    return None if is_too_deep(value) else Stored(value, False)

@@ -106,6 +106,20 @@ async def open_cursor(collection: Collection, pipeline: Sequence[Mapping[str, An
     return opened
 
 
+async def open_raw_aggregate(
+    collection: Collection, pipeline: Sequence[Mapping[str, Any]], **options: Any
+) -> AsyncIterator[bytes]:
+    """The rows of an aggregation, as batches of undecoded BSON: many documents one after the other."""
+    cursor = collection.aggregate_raw_batches(pipeline, **options)
+    if inspect.isawaitable(cursor):
+        cursor = await cursor
+    try:
+        async for batch in cursor:
+            yield batch
+    finally:
+        await cursor.close()
+
+
 async def open_raw_batches(
     collection: Collection, condition: Mapping[str, Any], fields: Mapping[str, Any]
 ) -> AsyncIterator[bytes]:

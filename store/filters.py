@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from store.errors import InvalidArgument
-from store.values import JSON
 
 MAX_KEY_LENGTH = 128
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -21,9 +20,9 @@ _ESCAPED_ASCII = r"\\u00[2-7]"
 Scalar = None | bool | int | float | str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class MetadataFilter:
-    """Entries that must all match; the empty filter matches everything."""
+    """Entries that must all match; the empty filter matches everything. Equal filters have values of equal types."""
 
     entries: tuple[tuple[str, Scalar], ...] = ()
 
@@ -40,11 +39,24 @@ class MetadataFilter:
             raise InvalidArgument(f'{argument} must be an object of keys and values, such as {{status: "open"}}.')
         return cls(tuple((_check_key(key, argument), _check_value(key, item, argument)) for key, item in value.items()))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MetadataFilter) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> tuple[object, ...]:
+        # In Python 1 == True == 1.0.
+        return tuple((key, type(value), value) for key, value in self.entries)
+
     def __bool__(self) -> bool:
         return bool(self.entries)
 
-    def matches(self, metadata: Mapping[str, JSON]) -> bool:
-        """Whether parsed metadata hold every entry with exactly its type and value."""
+    def matches(self, metadata: Mapping[str, object]) -> bool:
+        """Whether stored metadata hold every entry with exactly its type and value.
+
+        They are compared as stored: an ObjectId is no text and NaN is not null, though both are shown so.
+        """
         return all(key in metadata and _is_same(metadata[key], value) for key, value in self.entries)
 
     def to_candidates(self, field: str, path: str) -> dict[str, object]:
@@ -102,7 +114,7 @@ def _fit(number: int) -> int | float:
         return math.inf
 
 
-def _is_same(stored: JSON, wanted: Scalar) -> bool:
+def _is_same(stored: object, wanted: Scalar) -> bool:
     if isinstance(stored, bool) or isinstance(wanted, bool):
         return stored is wanted
     if isinstance(stored, (int, float)) and isinstance(wanted, (int, float)):
@@ -135,11 +147,15 @@ def _value_pattern(value: Scalar) -> str:
 _SPELT = {'"': r"\\\"", "\\": r"\\\\", "/": r"\\?/"}
 
 
+_LONGEST_PREFIX = 64
+"""Characters of a text that narrow the candidates: servers bound the length of a pattern."""
+
+
 def _certain_prefix(text: str) -> str:
     """The start of a text, up to the first character that JSON writers spell in more than one way."""
     pattern = ""
-    for character in text:
+    for character in text[:_LONGEST_PREFIX]:
         if not " " <= character <= "~":
             return pattern
         pattern += _SPELT.get(character) or re.escape(character)
-    return pattern + '"'
+    return pattern + '"' if len(text) <= _LONGEST_PREFIX else pattern

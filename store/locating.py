@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from store.content import parse_metadata
+from store.content import read_stored
 from store.errors import EmbedderFailed
 from store.messages import MessageFilter, Messages
 from store.recall_request import RecallRequest
@@ -139,7 +139,9 @@ class Picking:
     def _admits(self, target: Target) -> bool:
         in_scope = self.semantic.scope == "resource" or target.message.thread_id == self.thread_id
         is_owned = self.owner.admits(target.owner) and target.message.resource_id in (None, self.owner.resource_id)
-        wanted_thread = not self.semantic.filter or self.semantic.filter.matches(parse_metadata(target.thread_metadata))
+        wanted_thread = not self.semantic.filter or self.semantic.filter.matches(
+            read_stored(target.thread_metadata).to_mapping()
+        )
         return in_scope and is_owned and wanted_thread and self.matching.matches(target.message)
 
     def matches(self) -> list[LocatedMatch]:

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from store.content import content_metadata, parse_content
+from store.content import Stored, content_metadata, read_stored
 from store.driver import Document, Pipeline
 from store.filters import MetadataFilter
 from store.instants import DateRange
@@ -14,6 +14,7 @@ from store.lazy import lazy
 from store.ordering import Order, Position, position
 from store.paging import Limits, Needs, PageRequest, RawPage, Reading, read_page
 from store.scope import EVERYBODY, Scope, check_id
+from store.slices import in_slices
 from store.source import Source
 from store.texts import readable_text
 from store.ui_messages import to_ui_message
@@ -83,9 +84,14 @@ class Message:
         return position(to_moment(self.stored_time), self.key)
 
     @lazy
+    def stored(self) -> Stored:
+        """The content as it was stored, text that holds JSON read."""
+        return read_stored(self.stored_content)
+
+    @lazy
     def content(self) -> JSON:
-        """The content as stored, text that holds JSON parsed."""
-        return parse_content(self.stored_content)
+        """The content as it is shown: what JSON lacks is spelt as documented."""
+        return self.stored.to_json()
 
     @lazy
     def metadata(self) -> dict[str, JSON]:
@@ -120,7 +126,7 @@ class MessageFilter:
     def matches(self, message: Message) -> bool:
         """Whether a message that was read for another reason matches too."""
         return self.date_range.contains(message.created_at) and (
-            not self.metadata or self.metadata.matches(message.metadata)
+            not self.metadata or self.metadata.matches(message.stored.get("metadata").to_mapping())
         )
 
 
@@ -160,7 +166,9 @@ class Messages:
         """
         check_id(thread_id, "threadId")
         found = await self._find(thread_id, scope, page.check(self.limits), matching, order, needs)
-        messages = [Message.from_document(document, scope, origin) for document in found.documents]
+        messages = await in_slices(
+            found.documents, lambda rows: [Message.from_document(row, scope, origin) for row in rows]
+        )
         return MessagePage(unique_by_id(messages), found.total, found.has_more)
 
     async def _find(
@@ -221,7 +229,9 @@ class Messages:
             *project(wanted_fields(needs)),
         ]
         rows = await self.source.rows(pipeline, batch_size=len(wanted) + 1)
-        return [Message.from_document(row, scope, origin_of(row["_id"])) for row in rows]
+        return await in_slices(
+            rows, lambda part: [Message.from_document(row, scope, origin_of(row["_id"])) for row in part]
+        )
 
 
 def wanted_fields(needs: Needs) -> set[str]:

@@ -51,17 +51,12 @@ class NestedPages:
 
     async def _read(self, ids: list[str], request: NestedRequest) -> dict[str, MessagePage]:
         rows, totals = await together(self._read_rows(ids, request), self._read_totals(ids, request))
-        return {thread_id: self._to_page(rows[thread_id], totals.get(thread_id, 0), request) for thread_id in ids}
-
-    def _to_page(self, rows: list[Document], total: int, request: NestedRequest) -> MessagePage:
-        page, needs = request.page, request.needs
-        messages = [Message.from_document(row, request.scope) for row in rows]
-        if needs.total or not page.per_page:
-            end = page.offset + (page.per_page or 0)
-            more = page.per_page is not None and end < total
-        else:
-            more = len(messages) > page.per_page
-        return MessagePage(unique_by_id(messages[: page.per_page]), total if needs.total else None, more)
+        pages = {}
+        for thread_id in ids:
+            found, total = rows[thread_id], None if totals is None else totals.get(thread_id, 0)
+            seen = request.page.offset + len(found) if total is None else total
+            pages[thread_id] = _to_page(found, seen, request)
+        return pages
 
     def _limit(self, request: NestedRequest) -> int:
         """Rows to read of each thread; one more where only that tells whether there are more."""
@@ -109,10 +104,11 @@ class NestedPages:
             {"$project": {"_id": 0, "message": 1}},
         ]
 
-    async def _read_totals(self, ids: list[str], request: NestedRequest) -> dict[str, int]:
-        needs, page = request.needs, request.page
-        if not needs.total and (page.per_page or not needs.has_more):
-            return {}
+    async def _read_totals(self, ids: list[str], request: NestedRequest) -> dict[str, int] | None:
+        """How many messages of each thread match; None where nobody asks and the rows tell whether there are more."""
+        needs = request.needs
+        if not needs.total and not (needs.has_more and not (needs.rows and request.page.per_page)):
+            return None
         pipeline = [
             *self._matches(ids, request),
             {"$group": {"_id": "$thread_id", "count": {"$sum": 1}}},
@@ -136,10 +132,20 @@ class NestedPages:
             {"$sort": {"thread_id": 1, **request.order.to_sort()}},
             *project(fields),
         ]
+        seen = 0
         async with self.messages.source.stream(pipeline) as rows:
             async for row in rows:
                 if verification.admits(row):
                     slices[row["thread_id"]].add(row)
-        if limit is None:
-            check_rows(sum(found.seen for found in slices.values()), self.limits)
-        return {thread_id: self._to_page(found.rows, found.seen, request) for thread_id, found in slices.items()}
+                    seen += 1
+                    if request.page.per_page is None:
+                        check_rows(seen, self.limits)
+        return {thread_id: _to_page(found.rows, found.seen, request) for thread_id, found in slices.items()}
+
+
+def _to_page(rows: list[Document], seen: int, request: NestedRequest) -> MessagePage:
+    """A page of one thread from its rows, perhaps with one too many, and how many matches are known of."""
+    page = request.page
+    messages = [Message.from_document(row, request.scope) for row in rows[: page.per_page]]
+    has_more = page.per_page is not None and page.offset + page.per_page < seen
+    return MessagePage(unique_by_id(messages), seen if request.needs.total else None, has_more)

@@ -108,12 +108,12 @@ async def _read_page(reading: Reading, request: PageRequest, needs: Needs) -> Ra
 
 
 async def _read_rows(reading: Reading, skip: int, limit: int) -> list[Document]:
-    return await reading.source.rows(reading.rows(skip, limit), batch_size=limit)
+    return await reading.source.rows(reading.rows(skip, limit), batch_size=limit + 1)
 
 
 async def _read_everything(reading: Reading) -> RawPage:
     most = reading.limits.max_rows
-    documents = await _read_rows(reading, 0, most + 1)
+    documents = await reading.source.many_rows(reading.rows(0, most + 1), batch_size=most + 2)
     check_rows(len(documents), reading.limits)
     return RawPage(documents, len(documents), False)
 
@@ -131,7 +131,7 @@ async def _read_numbers(reading: Reading, request: PageRequest, needs: Needs) ->
 
 async def read_count(source: Source, matches: Pipeline) -> int:
     """How many rows a pipeline of conditions matches."""
-    rows = await source.rows([*matches, {"$group": {"_id": None, "count": {"$sum": 1}}}], batch_size=1)
+    rows = await source.rows([*matches, {"$group": {"_id": None, "count": {"$sum": 1}}}], batch_size=2)
     return int(rows[0]["count"]) if rows else 0
 
 

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from store.content import content_metadata, parse_metadata, parse_structure
+from store.content import Stored, read_structure
 from store.driver import Document, Pipeline, together
 from store.filters import MetadataFilter
-from store.paging import Limits, Needs, PageRequest, RawPage, Reading, check_rows
-from store.values import JSON
+from store.paging import Needs, PageRequest, RawPage, Reading, check_rows
 
 PARSED = "$parsed"
 """Key under which a verified row carries its parsed text, so that nothing is parsed twice."""
@@ -33,14 +32,17 @@ class Verification:
 
     def admits(self, row: Document) -> bool:
         """Whether a candidate matches; a text row keeps what was parsed under `PARSED`."""
-        stored = row.get(self.field)
-        if not isinstance(stored, str):
+        text = row.get(self.field)
+        if not isinstance(text, str):
             return True
-        row[PARSED] = parse_structure(stored)
-        return self.metadata.matches(self._metadata_of(row[PARSED]))
+        stored = read_structure(text)
+        if stored is None or not self.metadata.matches(self._metadata_of(stored).to_mapping()):
+            return False
+        row[PARSED] = stored.to_json()
+        return True
 
-    def _metadata_of(self, parsed: JSON) -> dict[str, JSON]:
-        return content_metadata(parsed) if self.path != self.field else parse_metadata(parsed)
+    def _metadata_of(self, stored: Stored) -> Stored:
+        return stored if self.path == self.field else stored.get("metadata")
 
 
 @dataclass(slots=True)
@@ -71,28 +73,26 @@ async def read_verified(reading: Reading, verification: Verification, page: Page
 async def _read_verified(reading: Reading, verification: Verification, page: PageRequest, needs: Needs) -> RawPage:
     limit = page.per_page if needs.rows else 0
     enough = None if needs.total or page.per_page is None else page.offset + page.per_page + needs.has_more
-    found = await _collect(reading, verification, Slice(page.offset, limit), enough)
+    found = await _collect(reading, verification, Slice(page.offset, limit), enough, is_unpaged=page.per_page is None)
     if needs.rows and verification.field in verification.wanted:
         await _add_documents(reading, verification, found.rows)
     end = found.seen if page.per_page is None else page.offset + page.per_page
     return RawPage(found.rows, found.seen if needs.total else None, found.seen > end)
 
 
-async def _collect(reading: Reading, verification: Verification, found: Slice, enough: int | None) -> Slice:
+async def _collect(
+    reading: Reading, verification: Verification, found: Slice, enough: int | None, *, is_unpaged: bool
+) -> Slice:
     pipeline = [*reading.matches(), *verification.stage(), {"$sort": reading.sort}, *verification.project()]
     async with reading.source.stream(pipeline) as rows:
         async for row in rows:
             if verification.admits(row):
                 found.add(row)
-                _check_rows(found, reading.limits)
+                if is_unpaged:
+                    check_rows(found.seen, reading.limits)
             if enough is not None and found.seen >= enough:
                 break
     return found
-
-
-def _check_rows(found: Slice, limits: Limits) -> None:
-    if found.limit is None:
-        check_rows(found.seen, limits)
 
 
 async def _add_documents(reading: Reading, verification: Verification, rows: list[Document]) -> None:
@@ -128,7 +128,7 @@ async def _read_mostly_documents(
     if needs.rows and page.per_page:
         cut: Pipeline = [{"$sort": reading.sort}, {"$skip": page.offset}, {"$limit": page.per_page}]
         pipeline = [*matches, *cut, *reading.project]
-        rows, (total, texts) = await together(reading.source.rows(pipeline, batch_size=page.per_page), counting)
+        rows, (total, texts) = await together(reading.source.rows(pipeline, batch_size=page.per_page + 1), counting)
     else:
         total, texts = await counting
     if texts:
@@ -139,5 +139,5 @@ async def _read_mostly_documents(
 async def _count(reading: Reading, verification: Verification, matches: Pipeline) -> tuple[int, int]:
     is_text = {"$eq": [{"$type": f"${verification.field}"}, "string"]}
     group = {"_id": None, "count": {"$sum": 1}, "texts": {"$sum": {"$cond": [is_text, 1, 0]}}}
-    rows = await reading.source.rows([*matches, {"$group": group}], batch_size=1)
+    rows = await reading.source.rows([*matches, {"$group": group}], batch_size=2)
     return (int(rows[0]["count"]), int(rows[0]["texts"])) if rows else (0, 0)
