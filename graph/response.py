@@ -5,6 +5,7 @@ check: `application/json` always answers a well-formed request with 200, `applic
 answers a request error with 4xx or 5xx, and neither has a `data` entry then.
 """
 
+import asyncio
 import json
 import logging
 import math
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import orjson
 from graphql import GraphQLError
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 from strawberry.schema.exceptions import CannotGetOperationTypeError
 from strawberry.types import ExecutionResult
 
@@ -103,7 +105,25 @@ def respond(payload: object, media_type: str, status: int = 200, headers: Mappin
         logger.exception("The result of a GraphQL operation cannot be written as JSON.")
         body = encode(unwritable())
     content_type = {"Content-Type": f"{media_type}; charset=utf-8"}
-    return Response(body, status, {**_HEADERS, **content_type, **(headers or {})})
+    return SlicedResponse(body, status, {**_HEADERS, **content_type, **(headers or {})})
+
+
+class SlicedResponse(Response):
+    """A response that sends a large body in slices, so that compressing it leaves others their turn."""
+
+    slice_bytes = 64 * 1024
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        if len(self.body) <= self.slice_bytes:
+            await super().__call__(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for start in range(0, len(self.body), self.slice_bytes):
+            end = start + self.slice_bytes
+            part, more = bytes(self.body[start:end]), end < len(self.body)
+            await send({"type": "http.response.body", "body": part, "more_body": more})
+            await asyncio.sleep(0)
 
 
 def unwritable() -> dict[str, object]:
