@@ -13,7 +13,7 @@ from rich.console import Console
 from graph import commands, embed_command
 from graph.serving import serve_database, serve_demo
 from graph.settings import Settings
-from store.errors import StoreError
+from store.errors import StoreError, TaskFailed
 
 T = TypeVar("T")
 app = typer.Typer(
@@ -103,7 +103,7 @@ def main() -> None:
         app(standalone_mode=True)
     except ValidationError as error:
         _fail("\n".join(_explain(detail) for detail in error.errors()))
-    except StoreError as error:
+    except (StoreError, TaskFailed) as error:
         _fail(str(error))
     except OSError as error:
         _fail(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))

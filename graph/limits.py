@@ -200,7 +200,8 @@ def _is_list(output: GraphQLOutputType) -> bool:
 def _page_rows(value: object, default: int, unpaged: int) -> int:
     if value is False:
         return unpaged
-    return max(int(value), 0) if isinstance(value, (int, float)) and not isinstance(value, bool) else default
+    # Past the largest page the store refuses, and names the argument.
+    return min(max(int(value), 0), unpaged) if isinstance(value, (int, float)) and value is not True else default
 
 
 def _threads(arguments: Arguments, unpaged: int) -> int:

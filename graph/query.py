@@ -6,6 +6,7 @@ import strawberry
 
 from graph import inputs
 from graph.context import RequestInfo
+from graph.messages import STORED_FIELDS as MESSAGE_FIELDS
 from graph.messages import Message
 from graph.recall import RecallResult, resolve_recall
 from graph.resources import Resource
@@ -58,7 +59,8 @@ async def resolve_thread(
 ) -> store.Thread | None:
     """One thread."""
     scope = info.context.scope(resource_id)
-    return await info.context.memory.threads.get(id, scope) if scope else None
+    needs = Needs(fields=stored_fields(STORED_FIELDS, [selection(info)]))
+    return await info.context.memory.threads.get(id, scope, needs) if scope else None
 
 
 async def resolve_message(
@@ -68,7 +70,8 @@ async def resolve_message(
 ) -> StoredMessage | None:
     """One message."""
     scope = info.context.scope(resource_id)
-    return await info.context.memory.get_message(id, scope) if scope else None
+    needs = Needs(fields=stored_fields(MESSAGE_FIELDS, [selection(info)]))
+    return await info.context.memory.get_message(id, scope, needs) if scope else None
 
 
 async def resolve_resource(

@@ -12,7 +12,7 @@ from graph.messages import Message
 from graph.scalars import Count, PerPage, Rows
 from graph.selection import selection, stored_fields
 from store import messages as store
-from store.errors import Forbidden, InvalidArgument
+from store.errors import InvalidArgument
 from store.paging import Needs, PageRequest
 from store.recall import EMPTY, Recall, RecallNeeds
 from store.recall import RecallMatch as FoundMatch
@@ -84,66 +84,73 @@ class RecallResult:
     )
 
 
+ThreadArgument = Annotated[strawberry.ID, strawberry.argument(description="The thread to read.")]
+OwnerArgument = Annotated[
+    strawberry.ID | None,
+    strawberry.argument(
+        description="The owner that the thread must have, else FORBIDDEN; nothing of other owners appears."
+    ),
+]
+SearchArgument = Annotated[
+    str | None,
+    strawberry.argument(
+        description="A text to search for by meaning; needs semantic recall to be enabled, by "
+        "`threadConfig.semanticRecall` or by the server's setting. Blank counts as left out."
+    ),
+]
+RowsArgument = Annotated[
+    PerPage | None,
+    strawberry.argument(
+        description="Messages of a page; `false` for all. Left out: `threadConfig.lastMessages`, "
+        "else the server's setting, else 10."
+    ),
+]
+IncludeArgument = Annotated[
+    list[inputs.IncludeMessage] | None,
+    strawberry.argument(description="Messages to add wherever they stand, with neighbours; at most 100."),
+]
+FilterArgument = Annotated[
+    inputs.MessageFilter | None,
+    strawberry.argument(description="Which messages make up the pages; included ones are added regardless."),
+]
+OrderArgument = Annotated[
+    inputs.MessageOrder | None,
+    strawberry.argument(description="Newest first by default: page 0 then holds the newest messages."),
+]
+ConfigArgument = Annotated[
+    inputs.ThreadConfig | None, strawberry.argument(description="A memory's configuration, as Mastra's.")
+]
+
+
 async def resolve_recall(
     info: RequestInfo,
-    thread_id: Annotated[strawberry.ID, strawberry.argument(description="The thread to read.")],
-    resource_id: Annotated[
-        strawberry.ID | None,
-        strawberry.argument(
-            description="The owner that the thread must have, else FORBIDDEN; nothing of other owners appears."
-        ),
-    ] = strawberry.UNSET,
-    vector_search_string: Annotated[
-        str | None,
-        strawberry.argument(
-            description="A text to search for by meaning; needs semantic recall to be enabled, by "
-            "`threadConfig.semanticRecall` or by the server's setting. Blank counts as left out."
-        ),
-    ] = strawberry.UNSET,
-    per_page: Annotated[
-        PerPage | None,
-        strawberry.argument(
-            description="Messages of a page; `false` for all. Left out: `threadConfig.lastMessages`, "
-            "else the server's setting, else 10."
-        ),
-    ] = strawberry.UNSET,
+    thread_id: ThreadArgument,
+    resource_id: OwnerArgument = strawberry.UNSET,
+    vector_search_string: SearchArgument = strawberry.UNSET,
+    per_page: RowsArgument = strawberry.UNSET,
     page: inputs.PageArgument = 0,
-    include: Annotated[
-        list[inputs.IncludeMessage] | None,
-        strawberry.argument(description="Messages to add wherever they stand, with neighbours; at most 100."),
-    ] = strawberry.UNSET,
-    filter: Annotated[
-        inputs.MessageFilter | None,
-        strawberry.argument(description="Which messages make up the pages; included ones are added regardless."),
-    ] = strawberry.UNSET,
-    order_by: Annotated[
-        inputs.MessageOrder | None,
-        strawberry.argument(description="Newest first by default: page 0 then holds the newest messages."),
-    ] = strawberry.UNSET,
-    thread_config: Annotated[
-        inputs.ThreadConfig | None, strawberry.argument(description="A memory's configuration, as Mastra's.")
-    ] = strawberry.UNSET,
+    include: IncludeArgument = strawberry.UNSET,
+    filter: FilterArgument = strawberry.UNSET,
+    order_by: OrderArgument = strawberry.UNSET,
+    thread_config: ConfigArgument = strawberry.UNSET,
 ) -> RecallResult:
     """A page of a thread, newest first unless `orderBy` says otherwise, with included and found messages."""
     paged = to_page(page, per_page, thread_config, info.context.defaults)
     text, semantic = to_search(vector_search_string, thread_config, info.context.defaults)
     items = tuple(item.to_item(thread_id, SEARCH_WINDOW if text else 0) for item in include or ())
     matching = filter.to_filter() if filter else store.NO_FILTER
+    order, conceals = inputs.to_order(order_by), info.context.is_limited
     scope = info.context.scope(resource_id)
-    if scope is None:
-        return to_result(EMPTY, paged)
-    request = RecallRequest(thread_id, scope, paged, matching, inputs.to_order(order_by), items, text, semantic)
-    return to_result(await _recall(info, request), paged)
+    request = (
+        None
+        if scope is None
+        else RecallRequest(thread_id, scope, paged, matching, order, items, text, semantic, conceals)
+    )
+    return to_result(await _recall(info, request) if request else EMPTY, paged)
 
 
 async def _recall(info: RequestInfo, request: RecallRequest) -> Recall:
-    """For a caller who may see one resource only, what belongs to others does not exist."""
-    try:
-        found = await info.context.memory.recall(request, to_needs(info))
-    except Forbidden:
-        if info.context.is_limited:
-            return EMPTY
-        raise
+    found = await info.context.memory.recall(request, to_needs(info))
     info.context.metrics.observe_recall(found)
     return found
 

@@ -52,7 +52,8 @@ def to_pipeline(messages: Source, thread_ids: list[str], scope: Scope, *, ends: 
         "createdAt": {"$min": "$createdAt"},
     }
     grouped = [
-        {"$match": {"thread_id": {"$in": thread_ids}} | scope.to_message_condition()},
+        {"$match": {"thread_id": {"$in": thread_ids}}},
+        *scope.to_message_stages(),
         *messages.repair_stage(),
     ]
     if not ends:

@@ -41,7 +41,8 @@ _UNAVAILABLE = (
 )
 _REFUSED_CODES = {13, 18, 8000}
 """Unauthorized, AuthenticationFailed, and Atlas's own code for both."""
-_SHUTDOWN_CODES = {91, 189, 11600, 11602, 10107, 13435}
+_AWAY_CODES = {6, 7, 89, 91, 133, 189, 262, 9001, 10107, 11600, 11602, 13435}
+"""Unreachable or unknown hosts, timeouts of the network or of an operation, shutting down, no longer the primary."""
 
 
 @contextmanager
@@ -57,9 +58,12 @@ def translated_errors() -> Iterator[None]:
     except pymongo.errors.OperationFailure as error:
         if error.code in _REFUSED_CODES:
             raise Unavailable("The database refuses the connection or the credentials.") from error
-        if error.code in _SHUTDOWN_CODES:
-            raise Unavailable("The database is shutting down or changing its primary.") from error
+        if error.code in _AWAY_CODES:
+            raise Unavailable("The database is not able to answer now.") from error
         raise
+    except (pymongo.errors.ConfigurationError, pymongo.errors.InvalidURI) as error:
+        # The name of a host is looked up when the first command is sent.
+        raise Unavailable("The address of the database leads nowhere.") from error
     except pymongo.errors.InvalidOperation as error:
         raise Unavailable("The connection to the database is closed.") from error
 

@@ -27,13 +27,13 @@ from typing import Any
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from store.errors import StoreError
+from store.errors import TaskFailed
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _GRACE_SECONDS = 10.0
 
 
-class EmbeddedServerFailed(StoreError):
+class EmbeddedServerFailed(TaskFailed):
     """The embedded server cannot be started. The message says what to do about it."""
 
 

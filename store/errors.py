@@ -9,6 +9,8 @@ StoreError
 ├── EmbedderFailed       the embedder refused, timed out or answered nonsense
 └── Unavailable          the database did not answer in time
 
+TaskFailed               long work of the command line stopped early: a server's start, an import, filling vectors
+
 Everything else that escapes is a fault of ours and is not caught here.
 """
 
@@ -43,3 +45,7 @@ class EmbedderFailed(StoreError):
 
 class Unavailable(StoreError):
     """The database did not answer in time, or refused the connection."""
+
+
+class TaskFailed(Exception):
+    """Long work of the command line stopped early. The message says what to do about it; no read raises it."""

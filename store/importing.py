@@ -16,7 +16,7 @@ from pymongo import InsertOne, ReplaceOne
 from pymongo.errors import BulkWriteError, OperationFailure
 
 from store.driver import Collection, Document, translated_errors
-from store.errors import StoreError, Unavailable
+from store.errors import TaskFailed, Unavailable
 from store.extended_json import Malformed, read_documents
 
 BATCH_SIZE = 500
@@ -35,7 +35,7 @@ class ImportReport:
         return self.inserted + self.replaced
 
 
-class ImportFailed(StoreError):
+class ImportFailed(TaskFailed):
     """A file cannot be read, or a document not written. The message names the place; `report` what was done."""
 
     def __init__(self, message: str, report: ImportReport) -> None:

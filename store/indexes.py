@@ -5,11 +5,16 @@ one that stands in the way is reported and keeps nothing from being read.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import pymongo.errors
 
 from store.collections import MESSAGES, RESOURCES, THREADS
 from store.driver import Database, Document, translated_errors
+from store.vectors.collections import find_collections
+
+_EXACT = {"locale": "simple"}
+"""Named where a collection has a collation of its own, which its indexes would otherwise take over."""
 
 Keys = tuple[tuple[str, int], ...]
 
@@ -55,8 +60,9 @@ class IndexReport:
 
 async def check_indexes(database: Database) -> IndexReport:
     """Which declared indexes are there; nothing is written. Raises Unavailable."""
-    present = await _present(database)
-    missing = [index for index in INDEXES if index not in present]
+    declared = await _declared(database)
+    present = await _present(database, declared)
+    missing = [index for index in declared if index not in present]
     return IndexReport(present, [], missing, {})
 
 
@@ -66,13 +72,15 @@ async def create_indexes(database: Database) -> IndexReport:
     An index that the server refuses (doubled ids, a conflict of options) is reported with the remedy.
     Raises Unavailable.
     """
-    present = await _present(database)
+    declared = await _declared(database)
+    collated = await _find_collated(database)
+    present = await _present(database, declared)
     created: list[Index] = []
     refused: dict[Index, str] = {}
-    for index in INDEXES:
+    for index in declared:
         if index in present:
             continue
-        reason = await _create(database, index)
+        reason = await _create(database, index, is_collated=index.collection in collated)
         if reason is None:
             created.append(index)
         else:
@@ -80,9 +88,30 @@ async def create_indexes(database: Database) -> IndexReport:
     return IndexReport(present, created, list(refused), refused)
 
 
-async def _present(database: Database) -> list[Index]:
-    existing = {name: await _existing(database, name) for name in {index.collection for index in INDEXES}}
-    return [index for index in INDEXES if any(_serves(found, index) for found in existing[index.collection])]
+async def _declared(database: Database) -> list[Index]:
+    """The indexes of the three collections, and those of the collections of vectors that there are."""
+    vectors = await find_collections(database)
+    return [*INDEXES, *(index for collection in vectors for index in vector_indexes(collection.name))]
+
+
+async def _find_collated(database: Database) -> set[str]:
+    """The collections that have a collation of their own."""
+    with translated_errors():
+        reply = await database.command("listCollections")
+    return {entry["name"] for entry in reply["cursor"]["firstBatch"] if entry.get("options", {}).get("collation")}
+
+
+def vector_indexes(collection: str) -> tuple[Index, ...]:
+    """The indexes of a collection of vectors."""
+    return (
+        Index(collection, (("metadata.resource_id", 1),), "vectors of an owner"),
+        Index(collection, (("metadata.message_id", 1),), "vectors of a message"),
+    )
+
+
+async def _present(database: Database, declared: list[Index]) -> list[Index]:
+    existing = {name: await _existing(database, name) for name in {index.collection for index in declared}}
+    return [index for index in declared if any(_serves(found, index) for found in existing[index.collection])]
 
 
 async def _existing(database: Database, collection: str) -> list[Document]:
@@ -96,14 +125,19 @@ async def _existing(database: Database, collection: str) -> list[Document]:
 
 
 def _serves(found: Document, index: Index) -> bool:
-    """An index serves when it starts with the wanted keys and covers every document."""
+    """An index serves when it starts with the wanted keys, covers every document and compares text exactly."""
     keys = tuple((field, direction) for field, direction in found["key"])
-    return keys[: len(index.keys)] == index.keys and not found.get("partialFilterExpression")
+    is_whole = not any(found.get(option) for option in ("partialFilterExpression", "sparse", "hidden"))
+    is_exact = found.get("collation", _EXACT)["locale"] == _EXACT["locale"]
+    is_unique = keys == index.keys and bool(found.get("unique")) if index.unique else True
+    return keys[: len(index.keys)] == index.keys and is_whole and is_exact and is_unique
 
 
-async def _create(database: Database, index: Index) -> str | None:
+async def _create(database: Database, index: Index, *, is_collated: bool) -> str | None:
     """Create one index; the reason when the server refuses it."""
-    options = {"unique": True} if index.unique else {}
+    options: dict[str, Any] = {"unique": True} if index.unique else {}
+    if is_collated:
+        options["collation"] = _EXACT
     with translated_errors():
         try:
             await database[index.collection].create_index(list(index.keys), name=index.name, **options)

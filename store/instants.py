@@ -13,6 +13,8 @@ _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d)(?::(\d\d)(?:\.(\d+))?)?
 _WITHOUT_OFFSET = re.compile(r"\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?)?")
 _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MILLISECOND
+_LAST = (datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC) - _EPOCH) // _MILLISECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,10 @@ class Instant:
             raise InvalidArgument(f"{text!r} is not a date that exists: {error}.") from None
         digits = (fraction or "").ljust(3, "0")
         whole = (moment - _EPOCH) // _MILLISECOND + int(digits[:3])
-        return cls(whole - to_offset(offset) // _MILLISECOND, bool(digits[3:].strip("0")))
+        instant = whole - to_offset(offset) // _MILLISECOND
+        if not _FIRST <= instant <= _LAST:
+            raise InvalidArgument(f"{text!r} lies outside the years 1 to 9999 in UTC.")
+        return cls(instant, bool(digits[3:].strip("0")))
 
 
 @dataclass(frozen=True, slots=True)

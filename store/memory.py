@@ -1,6 +1,7 @@
 """The memory of agents in one database: the door to everything the store reads."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from store.activity import Activity, find_activity
 from store.collections import MESSAGES, RESOURCES, THREADS
@@ -30,7 +31,9 @@ class Memory:
         self.database = database
         self.timeout = timeout
         self.limits = limits
-        threads = Source(database, THREADS, timeout=timeout, date_fields=("createdAt", "updatedAt"))
+        threads = Source(
+            database, THREADS, timeout=timeout, date_fields=("createdAt", "updatedAt"), metadata_field="metadata"
+        )
         messages = Source(database, MESSAGES, timeout=timeout, date_fields=("createdAt",))
         resources = Source(database, RESOURCES, timeout=timeout, date_fields=())
         self.sources = (threads, messages, resources)
@@ -63,9 +66,9 @@ class Memory:
         """Message counts and both ends of many threads; see `store.activity.find_activity`."""
         return await find_activity(self.messages.source, thread_ids, scope, ends=ends, needs=needs)
 
-    async def get_message(self, message_id: str, scope: Scope) -> Message | None:
+    async def get_message(self, message_id: str, scope: Scope, needs: Needs = Needs()) -> Message | None:
         """One message; None when it does not exist, or it or its thread belongs to another resource."""
-        message = await self.messages.get(message_id, scope)
+        message = await self.messages.get(message_id, scope, _with_owner(needs, scope))
         if message is None or scope.resource_id is None:
             return message
         owner = await self.threads.get_owner(message.thread_id)
@@ -76,3 +79,9 @@ class Memory:
         """One resource; None when nothing is kept about it or it lies outside the scope."""
         found = await self.resources.get_many([check_id(resource_id, "id")], scope)
         return found.get(resource_id)
+
+
+def _with_owner(needs: Needs, scope: Scope) -> Needs:
+    if needs.fields is None or scope.resource_id is None:
+        return needs
+    return replace(needs, fields=needs.fields | {"resourceId"})

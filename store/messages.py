@@ -13,7 +13,7 @@ from store.instants import DateRange
 from store.lazy import lazy
 from store.ordering import Order, Position, position
 from store.paging import Limits, Needs, PageRequest, RawPage, Reading, read_page
-from store.scope import EVERYBODY, Scope, check_id
+from store.scope import EVERYBODY, Scope, check_id, check_scope
 from store.slices import in_slices
 from store.source import Source
 from store.texts import readable_text
@@ -183,7 +183,7 @@ class Messages:
         wanted = wanted_fields(needs)
         reading = Reading(
             self.source,
-            lambda: self.to_matches({"thread_id": thread_id} | scope.to_message_condition(), matching.date_range),
+            lambda: self.to_matches({"thread_id": thread_id}, scope, matching.date_range),
             order.to_sort(),
             project(wanted),
             self.limits,
@@ -193,8 +193,8 @@ class Messages:
         verification = Verification("content", "content.metadata", matching.metadata, wanted)
         return await read_verified(reading, verification, page, needs)
 
-    def to_matches(self, condition: dict[str, Any], date_range: DateRange) -> Pipeline:
-        """The stages for rows that satisfy a condition and lie in a range of time.
+    def to_matches(self, condition: dict[str, Any], scope: Scope, date_range: DateRange) -> Pipeline:
+        """The stages for rows that satisfy a condition on their thread, lie in a range of time, and may be seen.
 
         The range joins the first stage, where an index serves it, unless times kept as text must be turned
         into dates before they can be compared.
@@ -202,18 +202,18 @@ class Messages:
         times = date_range.to_condition()
         bounds = {"createdAt": times} if times else {}
         repair = self.source.repair_stage()
-        if repair and bounds:
-            return [{"$match": condition}, *repair, {"$match": bounds}]
-        return [{"$match": condition | bounds}, *repair]
+        joined, after = (condition, bounds) if repair else (condition | bounds, {})
+        return [{"$match": joined}, *scope.to_message_stages(), *repair, *([{"$match": after}] if after else [])]
 
-    async def get(self, message_id: str, scope: Scope) -> Message | None:
+    async def get(self, message_id: str, scope: Scope, needs: Needs = Needs()) -> Message | None:
         """One message by its public id; None when it does not exist or belongs to another resource."""
-        condition = {"id": check_id(message_id, "id")} | scope.to_message_condition()
+        check_scope(scope, "resourceId")
         pipeline: Pipeline = [
-            {"$match": condition},
+            {"$match": {"id": check_id(message_id, "id")}},
+            *scope.to_message_stages(),
             {"$sort": {"_id": 1}},
             {"$limit": 1},
-            *project(set(FIELDS)),
+            *project(wanted_fields(needs)),
         ]
         rows = await self.source.rows(pipeline, batch_size=2)
         return Message.from_document(rows[0], scope) if rows else None

@@ -82,7 +82,7 @@ class NestedPages:
         """From the threads, a look-up of each one's slice, unwound so that no document outgrows its limit."""
         source = self.messages.source
         slice_of_thread: Pipeline = [
-            *self.messages.to_matches(request.scope.to_message_condition(), request.matching.date_range),
+            *self.messages.to_matches({}, request.scope, request.matching.date_range),
             {"$sort": request.order.to_sort()},
             {"$skip": request.page.offset},
             {"$limit": limit},
@@ -117,8 +117,9 @@ class NestedPages:
         return {row["_id"]: int(row["count"]) for row in rows}
 
     def _matches(self, ids: list[str], request: NestedRequest) -> Pipeline:
-        condition = {"thread_id": {"$in": ids}} | request.scope.to_message_condition()
-        return self.messages.to_matches(condition, request.matching.date_range)
+        # The threads choose the index in a stage of their own: not every server combines a list with a range.
+        in_range = self.messages.to_matches({}, request.scope, request.matching.date_range)
+        return [{"$match": {"thread_id": {"$in": ids}}}, *in_range]
 
     async def _read_verified(self, ids: list[str], request: NestedRequest) -> dict[str, MessagePage]:
         """With a metadata filter every candidate is verified, so one stream serves all threads."""

@@ -7,9 +7,9 @@ from store.driver import together
 from store.errors import Forbidden
 from store.locating import Located, Locator
 from store.messages import Message, MessageOrigin, MessagePage, Messages, unique_by_id
-from store.paging import Needs, check_rows
+from store.paging import Limits, Needs, check_rows
 from store.recall_request import RecallRequest
-from store.scope import check_id
+from store.scope import check_id, check_scope
 from store.threads import Threads
 from store.vectors.engine import EngineName
 from store.windows import check_items
@@ -67,8 +67,7 @@ async def recall(
 
     Raises InvalidArgument, Forbidden, LimitExceeded, EmbedderFailed, EmbeddingMismatch, Unavailable.
     """
-    check_id(request.thread_id, "threadId")
-    check_items(request.include)
+    _check(request, messages.limits)
     page_needs = _page_needs(request, needs)
     exists, page, located = await together(
         _check_owner(threads, request),
@@ -84,9 +83,17 @@ async def recall(
         _locate(locator, request, needs),
     )
     if not exists:
-        return replace(EMPTY, tokens=located.tokens, engine=located.engine)
+        page = MessagePage([], 0, False)
     added = await _read_windows(messages, located, page, request, page_needs)
     return _merge(request, page, added, located)
+
+
+def _check(request: RecallRequest, limits: Limits) -> None:
+    """Refuse a bad request before anything is asked. Raises InvalidArgument, LimitExceeded."""
+    check_id(request.thread_id, "threadId")
+    check_scope(request.scope, "resourceId")
+    request.page.check(limits)
+    check_items(request.include)
 
 
 def _page_needs(request: RecallRequest, needs: RecallNeeds) -> Needs:
@@ -104,11 +111,11 @@ async def _check_owner(threads: Threads, request: RecallRequest) -> bool:
     """Whether the thread exists, as far as an owner was named. Raises Forbidden when it is somebody else's."""
     if request.scope.resource_id is None:
         return True
-    check_id(request.scope.resource_id, "resourceId")
     owner = await threads.get_owner(request.thread_id)
-    if owner is not None and not request.scope.admits(owner):
+    is_owned = request.scope.admits(owner)
+    if owner is not None and not is_owned and not request.conceals:
         raise Forbidden("The thread does not belong to this resourceId.")
-    return owner is not None
+    return is_owned
 
 
 async def _locate(locator: Locator, request: RecallRequest, needs: RecallNeeds) -> Located:

@@ -22,3 +22,5 @@ class RecallRequest:
     include: tuple[IncludeItem, ...] = ()
     search_text: str | None = None
     semantic: SemanticRecall | None = None
+    conceals: bool = False
+    """Whether a thread of somebody else counts as one that does not exist, instead of being forbidden."""

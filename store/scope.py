@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from store.driver import Pipeline
 from store.errors import InvalidArgument
 
 
@@ -16,12 +17,18 @@ class Scope:
     resource_id: str | None = None
 
     def to_condition(self) -> dict[str, Any]:
-        """On threads and resources: rows of the owner."""
+        """On threads: rows of the owner."""
         return {} if self.resource_id is None else {"resourceId": self.resource_id}
 
-    def to_message_condition(self) -> dict[str, Any]:
-        """On messages of a thread already known to be the owner's: a row without owner belongs to the thread's."""
-        return {} if self.resource_id is None else {"resourceId": {"$in": [self.resource_id, None]}}
+    def to_stages(self) -> Pipeline:
+        """On rows found by their ids: those of the owner. A stage of its own, so that the id chooses the index."""
+        return [{"$match": self.to_condition()}] if self.resource_id is not None else []
+
+    def to_message_stages(self) -> Pipeline:
+        """On messages found by their ids or their thread: a row without owner belongs to the thread's."""
+        if self.resource_id is None:
+            return []
+        return [{"$match": {"resourceId": {"$in": [self.resource_id, None]}}}]
 
     def admits(self, resource_id: str | None) -> bool:
         """Whether rows of this owner may be seen."""
@@ -40,3 +47,9 @@ def check_id(value: str, argument: str) -> str:
     except UnicodeEncodeError:
         raise InvalidArgument(f"{argument} is not valid Unicode text.") from None
     return value
+
+
+def check_scope(scope: Scope, argument: str) -> None:
+    """Raises InvalidArgument when the owner that a request names is blank."""
+    if scope.resource_id is not None:
+        check_id(scope.resource_id, argument)

@@ -36,11 +36,22 @@ class Source:
 
     `collation`: the collection's own default collation, switched off in every query so that text is
     compared exactly. `text_dates`: some rows keep their times as ISO text (old or imported data);
-    they are then put in order by the server with `repair_stage`.
+    they are then put in order by the server with `repair_stage`. `has_text_metadata`: some rows keep
+    their metadata (`metadata_field`) as text, so that a filter on them is verified here.
     """
 
-    def __init__(self, database: Database, name: str, *, timeout: float, date_fields: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        name: str,
+        *,
+        timeout: float,
+        date_fields: tuple[str, ...],
+        metadata_field: str | None = None,
+    ) -> None:
         self.name = name
+        self.metadata_field = metadata_field
+        self.has_text_metadata = False
         self.timeout = timeout
         self.date_fields = date_fields
         self.text_dates = False
@@ -97,20 +108,20 @@ class Source:
     async def survey(self, options: dict[str, Any]) -> None:
         """Learn the facts: `options` are the collection's own, as `listCollections` gives them."""
         self.collation = {"locale": "simple"} if options.get("collation") else None
-        if self.date_fields and not self.text_dates:
-            self.text_dates = await self._has_text_dates()
+        if not self.text_dates:
+            self.text_dates = any([await self._has_text(field) for field in self.date_fields])
+        if self.metadata_field is not None and not self.has_text_metadata:
+            self.has_text_metadata = await self._has_text(self.metadata_field)
 
-    async def _has_text_dates(self) -> bool:
-        condition = {"$or": [{field: {"$type": "string"}} for field in self.date_fields]}
-        stages: Pipeline = [{"$match": condition}, {"$limit": 1}, {"$project": {"_id": 1}}]
-        if len(self.date_fields) == 1:
-            stages[0] = {"$match": {self.date_fields[0]: {"$type": "string"}}}
+    async def _has_text(self, field: str) -> bool:
+        """Whether any row keeps this field as text; not known within a second counts as no."""
+        stages: Pipeline = [{"$match": {field: {"$type": "string"}}}, {"$limit": 1}, {"$project": {"_id": 1}}]
         try:
             with translated_errors():
                 cursor = await open_cursor(self.collection, stages, maxTimeMS=_PROBE_MILLISECONDS)
                 return bool(await cursor.to_list(None))
         except Unavailable:
-            log.info("%s: not searched for times kept as text within %s ms", self.name, _PROBE_MILLISECONDS)
+            log.info("%s: not searched for text in %s within %s ms", self.name, field, _PROBE_MILLISECONDS)
             return False
 
     async def _open(self, pipeline: Pipeline, batch_size: int) -> Cursor:

@@ -12,10 +12,10 @@ from store.filters import MetadataFilter
 from store.lazy import lazy
 from store.ordering import Order
 from store.paging import Limits, Needs, PageRequest, RawPage, Reading, read_page
-from store.scope import EVERYBODY, Scope, check_id
+from store.scope import EVERYBODY, Scope, check_id, check_scope
 from store.source import Source
 from store.values import JSON, to_clamped_moment, to_text
-from store.verifying import PARSED, Verification, read_mostly_documents
+from store.verifying import PARSED, Verification, read_mostly_documents, read_verified
 
 FIELDS = ("id", "resourceId", "title", "metadata", "createdAt", "updatedAt")
 """The stored fields of a thread; `_id` is MongoDB's own and is not among them."""
@@ -92,8 +92,7 @@ class Threads:
 
         Raises InvalidArgument, LimitExceeded, Unavailable.
         """
-        if scope.resource_id is not None:
-            check_id(scope.resource_id, "filter.resourceId")
+        check_scope(scope, "filter.resourceId")
         found = await self._find(scope, page.check(self.limits), metadata, order, needs)
         threads = [Thread.from_document(document, scope) for document in found.documents]
         return ThreadPage(unique_by_id(threads), found.total, found.has_more)
@@ -104,25 +103,29 @@ class Threads:
         def matches() -> Pipeline:
             return [{"$match": scope.to_condition()}, *self.source.repair_stage()]
 
-        wanted = {"_id", "id", order.field, *(needs.fields or FIELDS)}
+        wanted = {"_id", "id", order.field, *(FIELDS if needs.fields is None else needs.fields)}
         reading = Reading(self.source, matches, order.to_sort(), [{"$project": _project(wanted)}], self.limits)
         if not metadata:
             return await read_page(reading, page, needs)
         verification = Verification("metadata", "metadata", metadata, wanted)
+        if self.source.has_text_metadata:
+            return await read_verified(reading, verification, page, needs)
         return await read_mostly_documents(reading, verification, page, needs)
 
-    async def get(self, thread_id: str, scope: Scope) -> Thread | None:
+    async def get(self, thread_id: str, scope: Scope, needs: Needs = Needs()) -> Thread | None:
         """One thread by its public id; None when it does not exist or lies outside the scope."""
-        found = await self.get_many([check_id(thread_id, "id")], scope)
+        check_scope(scope, "resourceId")
+        found = await self.get_many([check_id(thread_id, "id")], scope, needs)
         return found.get(thread_id)
 
-    async def get_many(self, thread_ids: Iterable[str], scope: Scope) -> dict[str, Thread]:
+    async def get_many(self, thread_ids: Iterable[str], scope: Scope, needs: Needs = Needs()) -> dict[str, Thread]:
         """Threads by their public ids in one command; what does not exist or lies outside the scope is left out."""
         ids = sorted(set(thread_ids))
         pipeline: Pipeline = [
-            {"$match": {"id": {"$in": ids}} | scope.to_condition()},
+            {"$match": {"id": {"$in": ids}}},
+            *scope.to_stages(),
             {"$sort": {"_id": 1}},
-            {"$project": _project(set(FIELDS))},
+            {"$project": _project({"_id", "id", *(FIELDS if needs.fields is None else needs.fields)})},
         ]
         rows = await self.source.rows(pipeline, batch_size=len(ids) + 1)
         return {thread.id: thread for thread in (Thread.from_document(row, scope) for row in reversed(rows))}

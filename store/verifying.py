@@ -132,6 +132,7 @@ async def _read_mostly_documents(
     else:
         total, texts = await counting
     if texts:
+        reading.source.has_text_metadata = True
         return await read_verified(reading, verification, page, needs)
     return RawPage(rows, total, page.offset + (page.per_page or 0) < total)
 

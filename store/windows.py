@@ -118,7 +118,8 @@ def to_pipeline(messages: Source, threads: Source, query: TargetQuery, scope: Sc
     """The targets with the owners of their threads, and for each size of window one look-up of neighbours."""
     wanted = {"_id", "id", "thread_id", "resourceId", "createdAt", *query.fields}
     return [
-        {"$match": {"id": {"$in": sorted(query.sizes)}} | scope.to_message_condition()},
+        {"$match": {"id": {"$in": sorted(query.sizes)}}},
+        *scope.to_message_stages(),
         *messages.repair_stage(),
         {"$project": dict.fromkeys(sorted(wanted), 1)},
         _thread_stage(threads.name),
@@ -166,10 +167,8 @@ def _neighbours(messages: Source, query: TargetQuery, scope: Scope, side: Side) 
 
 def _neighbours_stage(messages: Source, scope: Scope, side: Side, size: int, ids: list[str]) -> dict[str, Any]:
     start = {"$cond": [{"$in": ["$id", ids]}, "$createdAt", side.nowhere]}
-    condition = scope.to_message_condition()
-    owned: Pipeline = [{"$match": condition}] if condition else []
     pipeline: Pipeline = [
-        *owned,
+        *scope.to_message_stages(),
         *messages.repair_stage(),
         {"$match": {"$expr": _lies_beyond(side)}},
         {"$sort": {"createdAt": side.direction, "_id": side.direction}},
