@@ -46,18 +46,18 @@ def serve_demo(settings: Settings) -> None:
         serve_database(settings)
         return
     with EmbeddedServer(settings.data_dir) as uri:
-        embedded = _for_sample(settings, uri)
-        asyncio.run(_load_sample(embedded, uri))
+        embedded = for_sample(settings, uri)
+        asyncio.run(load_sample(embedded, uri))
         _serve(embedded, is_sample=True)
 
 
-def _for_sample(settings: Settings, uri: str) -> Settings:
+def for_sample(settings: Settings, uri: str) -> Settings:
     """The settings of the embedded start: its server, and the embedder that works offline unless one is named."""
     embedder = settings.embedder or "wordllama"
     return settings.model_copy(update={"mongodb_uri": SecretStr(uri), "create_indexes": True, "embedder": embedder})
 
 
-async def _load_sample(settings: Settings, uri: str) -> None:
+async def load_sample(settings: Settings, uri: str) -> None:
     """Load the sample at the first start, and again if that was interrupted; what is there already is kept."""
     async with connect(uri, timeout=settings.database_timeout) as client:
         database = client[settings.database]

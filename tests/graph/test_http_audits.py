@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import TypedDict
 
 import pytest
+from pydantic import SecretStr
 
+from graph.app import create_app
+from graph.settings import Settings
 from tests.graph.server import serve
 from tests.graph.tiny import make_app
 
@@ -33,12 +36,13 @@ def run(*command: str) -> str:
     return subprocess.run(command, cwd=AUDITS, check=True, capture_output=True, text=True).stdout
 
 
-@pytest.fixture(scope="module")
-def audits() -> list[Audit]:
+@pytest.fixture(scope="module", params=["tiny schema", "RecallQL"])
+def audits(request: pytest.FixtureRequest, mongodb_uri: str) -> list[Audit]:
     """The result of every audit; the packages are installed once and kept."""
     if not (AUDITS / "node_modules" / ".package-lock.json").exists():
         run("npm", "ci")
-    with serve(make_app()) as url:
+    recallql = create_app(Settings(mongodb_uri=SecretStr(mongodb_uri), database="recallql_audited"))
+    with serve(recallql if request.param == "RecallQL" else make_app()) as url:
         results: list[Audit] = json.loads(run("node", "audit.mjs", f"{url}/graphql"))
     return results
 
