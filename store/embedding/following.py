@@ -13,7 +13,7 @@ from store.driver import Database, Document
 from store.embedders.protocol import Embedder
 from store.embedding.changes import UNSUPPORTED, Changes, open_changes
 from store.embedding.filling import BATCH_SIZE, Filling, FillOptions, Progress, find_dimensions, no_progress
-from store.embedding.report import FillReport
+from store.embedding.report import FillFailed, FillReport
 from store.errors import StoreError
 
 log = logging.getLogger("recallql.store")
@@ -79,7 +79,7 @@ class _Following:
         while True:
             try:
                 await self._follow()
-            except (StoreError, pymongo.errors.OperationFailure) as error:
+            except (FillFailed, StoreError, pymongo.errors.OperationFailure) as error:
                 if not self._is_filled:
                     raise
                 wait = min(_LONGEST_WAIT, 2.0**self._failures)

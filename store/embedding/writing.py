@@ -34,10 +34,11 @@ class Rows:
         Raises Unavailable.
         """
         for field, why in INDEXES:
+            # Rows of other programs have no source, and need no place in its index.
+            options = {"sparse": True} if field.startswith("source.") else {}
             with translated_errors():
                 try:
-                    # Sparse where rows of other programs have no such field.
-                    await self._collection.create_index(field, sparse=field.startswith("source."))
+                    await self._collection.create_index(field, **options)
                 except pymongo.errors.OperationFailure as error:
                     log.warning("%s: no index for %s: %s", self._collection.name, why, error)
 
