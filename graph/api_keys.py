@@ -55,13 +55,13 @@ def digest_of(key: str) -> str:
 
 
 def read_entries(text: str, file: Path | None) -> list[KeyEntry]:
-    """The entries of a setting and of a file, one a line (`;` also parts them); `#` begins a comment.
+    """The entries of a setting and of a file, one a line (`;` also parts them); a line with `#` first is a comment.
 
     Raises InvalidArgument for an entry that cannot be read, OSError for a file that cannot.
     """
     lines = [*re.split(r"[\n;]", text), *(file.read_text().splitlines() if file else ())]
-    wanted = (line.split("#")[0].strip() for line in lines)
-    return [KeyEntry.from_text(line) for line in wanted if line]
+    wanted = (line.strip() for line in lines)
+    return [KeyEntry.from_text(line) for line in wanted if line and not line.startswith("#")]
 
 
 class ApiKeys:

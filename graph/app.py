@@ -135,7 +135,7 @@ async def _prepare(memory: Memory, settings: Settings) -> None:
         return
     for index in report.missing:
         reason = report.refused.get(index, "create it with: recallql indexes")
-        log.warning("%s: the index %s is missing (%s): %s", index.collection, index.name, index.why, reason)
+        log.warning("%s: the index %s is missing (%s): %s", index.collection, index.label, index.why, reason)
 
 
 @asynccontextmanager

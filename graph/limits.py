@@ -3,6 +3,7 @@
 Fragments count where they are spread, introspection not at all: its work is done in memory and GraphiQL needs it.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,8 @@ from graphql.type import GraphQLObjectType, GraphQLOutputType, get_nullable_type
 from strawberry.extensions import SchemaExtension
 
 from graph.errors import ErrorCode
+from store.semantic import MAX_TOP_K
+from store.windows import MAX_WINDOW
 
 SEARCH_COST = 100
 """What an embedding and a vector search cost, in rows."""
@@ -88,59 +91,56 @@ class LimitSize(SchemaExtension):
     def on_validate(self) -> Iterator[None]:
         """Measure every operation of the document."""
         context = self.execution_context
-        if context.graphql_document is not None:
-            measuring = Measuring(
-                context.schema._schema, context.graphql_document, context.variables or {}, self.limits
-            )
-            context.pre_execution_errors = measuring.check() or None
+        document = context.graphql_document
+        if document is not None:
+            operations = [node for node in document.definitions if isinstance(node, OperationDefinitionNode)]
+            given = context.variables or {}
+            measured = [Measuring(context.schema._schema, document, node, given, self.limits) for node in operations]
+            context.pre_execution_errors = [error for one in measured for error in one.check()] or None
         yield
 
 
 @dataclass(slots=True)
 class Measuring:
-    """Measures the operations of one document, each fragment once; what is not valid in it counts nothing."""
+    """Measures one operation of a document, each fragment once; what is not valid in it counts nothing."""
 
     schema: GraphQLSchema
     document: DocumentNode
+    operation: OperationDefinitionNode
     variables: Arguments
     limits: QueryLimits
     _fragments: dict[tuple[str, int], Size] = field(default_factory=dict)
 
     def check(self) -> list[GraphQLError]:
-        """An error for each limit that an operation passes."""
-        operations = [node for node in self.document.definitions if isinstance(node, OperationDefinitionNode)]
-        return [error for operation in operations for error in self._check(operation)]
-
-    def _check(self, operation: OperationDefinitionNode) -> list[GraphQLError]:
-        size = self.measure(operation)
-        limits = self.limits
+        """An error for each limit that the operation passes."""
+        size, limits = self.measure(), self.limits
         found = (
             (f"is {size.depth} levels deep", size.depth, limits.max_depth, "DEPTH"),
             (f"holds {size.aliases} aliases", size.aliases, limits.max_aliases, "ALIASES"),
             (f"holds {size.directives} directives", size.directives, limits.max_directives, "DIRECTIVES"),
-            (f"asks for {size.cost} rows (its cost)", size.cost, limits.max_cost, "COST"),
+            (f"asks for {_told(size.cost)} rows (its cost)", size.cost, limits.max_cost, "COST"),
         )
         return [
             GraphQLError(
                 f"The query {words}, but at most {most} are allowed (RECALLQL_MAX_{name}).",
-                operation,
+                self.operation,
                 extensions={"code": ErrorCode.LIMIT_EXCEEDED.value},
             )
             for words, actual, most, name in found
             if actual > most
         ]
 
-    def measure(self, operation: OperationDefinitionNode) -> Size:
-        """The size of one operation."""
-        root = self.schema.get_root_type(operation.operation)
+    def measure(self) -> Size:
+        """The size of the operation."""
         defaults = {
             definition.variable.name.value: value_from_ast_untyped(definition.default_value)
-            for definition in operation.variable_definitions or ()
+            for definition in self.operation.variable_definitions or ()
             if definition.default_value is not None
         }
         self.variables = {**defaults, **self.variables}
-        own = Size(directives=len(operation.directives or ()))
-        return own.beside(self._selection(operation.selection_set, root, 1))
+        own = Size(directives=len(self.operation.directives or ()))
+        root = self.schema.get_root_type(self.operation.operation)
+        return own.beside(self._selection(self.operation.selection_set, root, 1))
 
     def _selection(self, selected: SelectionSetNode | None, parent: object, rows: int) -> Size:
         size = Size()
@@ -171,7 +171,8 @@ class Measuring:
     def _field(self, node: FieldNode, parent: object, rows: int) -> Size:
         name = node.name.value
         if name.startswith("__"):
-            return Size()
+            beneath = self._selection(node.selection_set, None, 1)
+            return Size(0, beneath.aliases + (node.alias is not None), beneath.directives, 0)
         known = parent.fields.get(name) if isinstance(parent, GraphQLObjectType) else None
         output = known.type if known else None
         type_ = get_named_type(output)
@@ -197,11 +198,20 @@ def _is_list(output: GraphQLOutputType) -> bool:
     return is_list_type(get_nullable_type(output))
 
 
+def _told(number: int) -> str:
+    """A number in digits, unless nobody would read so many."""
+    return str(number) if number < 10**18 else "more than 10^18"
+
+
+def _count(value: object, default: int, most: int) -> int:
+    """The number that an argument gives; past `most` the store refuses, and names the argument."""
+    if isinstance(value, float):
+        value = int(value) if math.isfinite(value) else None
+    return default if isinstance(value, bool) or not isinstance(value, int) else min(max(value, 0), most)
+
+
 def _page_rows(value: object, default: int, unpaged: int) -> int:
-    if value is False:
-        return unpaged
-    # Past the largest page the store refuses, and names the argument.
-    return min(max(int(value), 0), unpaged) if isinstance(value, (int, float)) and value is not True else default
+    return unpaged if value is False else _count(value, default, unpaged)
 
 
 def _threads(arguments: Arguments, unpaged: int) -> int:
@@ -214,28 +224,26 @@ def _messages(arguments: Arguments, unpaged: int) -> int:
 
 def _recall(arguments: Arguments, unpaged: int) -> int:
     """The page, the included messages and their windows, and what a semantic search may add."""
-    config = arguments.get("threadConfig")
+    config, items = arguments.get("threadConfig"), arguments.get("include")
     last = config.get("lastMessages") if isinstance(config, dict) else None
-    page = _page_rows(arguments.get("perPage"), _page_rows(last or None, 10, unpaged), unpaged)
-    items = arguments.get("include")
-    included = sum(_window(item) for item in items) if isinstance(items, list) else 0
-    return page + included + _found(arguments, config)
+    page = _page_rows(arguments.get("perPage"), _count(last, 10, unpaged), unpaged)
+    is_searched = bool(arguments.get("vectorSearchString"))
+    listed = items if isinstance(items, list) else [items] if isinstance(items, dict) else []
+    included = sum(_window(item, 2 if is_searched else 0) for item in listed)
+    return page + included + (_found(config) if is_searched else 0)
 
 
-def _window(item: object) -> int:
-    if not isinstance(item, dict):
-        return 1
-    return 1 + sum(_page_rows(item.get(name), 2, 0) for name in ("withPreviousMessages", "withNextMessages"))
+def _window(item: object, default: int) -> int:
+    sides = ("withPreviousMessages", "withNextMessages")
+    return 1 + sum(_count(item.get(side), default, MAX_WINDOW) for side in sides) if isinstance(item, dict) else 1
 
 
-def _found(arguments: Arguments, config: object) -> int:
-    if not arguments.get("vectorSearchString"):
-        return 0
+def _found(config: object) -> int:
     options = config.get("semanticRecall") if isinstance(config, dict) else None
     asked = options if isinstance(options, dict) else {}
     around = asked.get("messageRange")
     sides = (around.get("before"), around.get("after")) if isinstance(around, dict) else (around, around)
-    return SEARCH_COST + _page_rows(asked.get("topK"), 4, 0) * (1 + sum(_page_rows(side, 2, 0) for side in sides))
+    return SEARCH_COST + _count(asked.get("topK"), 4, MAX_TOP_K) * (1 + sum(_count(x, 2, MAX_WINDOW) for x in sides))
 
 
 _ROWS: dict[tuple[str, str], Callable[[Arguments, int], int]] = {

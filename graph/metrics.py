@@ -1,5 +1,6 @@
 """Metrics for Prometheus, one registry for each application: nothing is shared, nothing is global."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 
@@ -9,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from strawberry.extensions import SchemaExtension
 
+from graph.errors import ErrorCode
 from store.recall import Recall
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -70,11 +72,18 @@ class Observe(SchemaExtension):
     def on_operation(self) -> Iterator[None]:
         """Measure from the reading of the document to its result."""
         started = time.perf_counter()
-        yield
+        try:
+            yield
+        except asyncio.CancelledError:
+            self._count(started, ErrorCode.LIMIT_EXCEEDED)
+            raise
+        self._count(started, None)
+
+    def _count(self, started: float, ended_by: ErrorCode | None) -> None:
         context = self.execution_context
         operation = operation_label(context.graphql_document, context._provided_operation_name)
         errors = (context.result.errors if context.result else None) or []
-        code = (errors[0].extensions or {}).get("code", OK) if errors else OK
+        code = (errors[0].extensions or {}).get("code", OK) if errors else ended_by or OK
         if errors and context.pre_execution_errors and code != OK and errors[0].path is None:
             operation = INVALID
         self.metrics.requests.labels(operation, code).inc()

@@ -147,7 +147,8 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 def _too_large(limit: int) -> RequestError:
     # Without closing, the server would have to read and drop the rest to use the connection again.
-    return RequestError(413, f"The body is larger than {limit} bytes.", headers={"Connection": "close"})
+    message = f"The body is larger than {limit} bytes (RECALLQL_MAX_BODY_BYTES)."
+    return RequestError(413, message, ErrorCode.LIMIT_EXCEEDED, {"Connection": "close"})
 
 
 def _from_json(name: str, text: str) -> object:

@@ -16,25 +16,28 @@ def selection(info: Info[Any, Any]) -> Selection:
     @skip and @include are not looked at: a field that may be wanted counts as wanted.
     """
     raw: GraphQLResolveInfo[Any] = info._raw_info
-    merged: Selection = {}
-    for node in raw.field_nodes:
-        _merge(merged, node.selection_set, raw)
-    return merged
+    return _merged([node.selection_set for node in raw.field_nodes], raw)
 
 
-def _merge(merged: Selection, selected: SelectionSetNode | None, raw: GraphQLResolveInfo[Any]) -> None:
-    for field in _fields(selected, raw):
-        _merge(merged.setdefault(field.name.value, {}), field.selection_set, raw)
+def _merged(selected: Iterable[SelectionSetNode | None], raw: GraphQLResolveInfo[Any]) -> Selection:
+    beneath: dict[str, list[SelectionSetNode | None]] = {}
+    seen: set[str] = set()
+    for one in selected:
+        for field in _fields(one, raw, seen):
+            beneath.setdefault(field.name.value, []).append(field.selection_set)
+    return {name: _merged(sets, raw) for name, sets in beneath.items()}
 
 
-def _fields(selected: SelectionSetNode | None, raw: GraphQLResolveInfo[Any]) -> Iterator[FieldNode]:
+def _fields(selected: SelectionSetNode | None, raw: GraphQLResolveInfo[Any], seen: set[str]) -> Iterator[FieldNode]:
+    """The fields of a selection, each fragment's once however often it is spread."""
     for node in selected.selections if selected else ():
         if isinstance(node, FieldNode):
             yield node
         elif isinstance(node, InlineFragmentNode):
-            yield from _fields(node.selection_set, raw)
-        elif isinstance(node, FragmentSpreadNode):
-            yield from _fields(raw.fragments[node.name.value].selection_set, raw)
+            yield from _fields(node.selection_set, raw, seen)
+        elif isinstance(node, FragmentSpreadNode) and node.name.value not in seen:
+            seen.add(node.name.value)
+            yield from _fields(raw.fragments[node.name.value].selection_set, raw, seen)
 
 
 def stored_fields(table: dict[str, tuple[str, ...]], selections: Iterable[Selection]) -> frozenset[str]:

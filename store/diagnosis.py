@@ -27,7 +27,7 @@ async def diagnose(database: Database) -> Diagnosis:
         counts = {name: await database[name].estimated_document_count() for name in (THREADS, MESSAGES, RESOURCES)}
     indexes = await check_indexes(database)
     problems = [
-        f"{index.collection}: the index {index.name} is missing ({index.why}); run: recallql indexes"
+        f"{index.collection}: the index {index.label} is missing ({index.why}); run: recallql indexes"
         for index in indexes.missing
     ]
     if not counts[THREADS]:

@@ -2,9 +2,10 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import pymongo.errors
 from pymongo import AsyncMongoClient
@@ -12,6 +13,7 @@ from pymongo import AsyncMongoClient
 from store.command_watching import CommandObserver, CommandWatcher
 from store.errors import InvalidArgument, StoreError, Unavailable
 
+T = TypeVar("T")
 Document = dict[str, Any]
 Pipeline = list[dict[str, Any]]
 Database = Any
@@ -144,6 +146,19 @@ async def together(*awaitables: Any) -> list[Any]:
     except BaseExceptionGroup as failures:
         raise _most_telling(failures.exceptions) from None
     return [task.result() for task in tasks]
+
+
+async def outcome(awaitable: Awaitable[T]) -> Callable[[], T]:
+    """What came of an awaitable, told by a call: its result is returned, or the store's error raised, only then."""
+    try:
+        result = await awaitable
+    except StoreError as error:
+        return partial(_raise, error)
+    return lambda: result
+
+
+def _raise(error: StoreError) -> NoReturn:
+    raise error
 
 
 async def _run(awaitable: Any) -> Any:

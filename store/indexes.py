@@ -33,6 +33,11 @@ class Index:
         """MongoDB's default name for these keys."""
         return "_".join(f"{field}_{direction}" for field, direction in self.keys)
 
+    @property
+    def label(self) -> str:
+        """The name with what is special about the index, for people."""
+        return f"{self.name} (unique)" if self.unique else self.name
+
 
 INDEXES: tuple[Index, ...] = (
     Index(THREADS, (("id", 1),), "one thread by its id", unique=True),

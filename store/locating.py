@@ -89,22 +89,37 @@ class Locator:
         )
 
     async def _pick(self, picking: "Picking", found: Found, items: list[IncludeItem], scope: Scope) -> list[Window]:
-        """Take candidates until enough of them are alive and admitted; the first round brings the items along."""
-        included: list[Window] | None = None
+        """Take candidates until enough of them are alive and admitted.
+
+        The first round brings the included items along, and the windows of the candidates. Later ones, which dead
+        vectors, filters or ties make necessary, look at messages alone; their windows come in the end.
+        """
         count = picking.semantic.top_k + SPARE_CANDIDATES
-        while picking.lacking or included is None:
-            candidates = await found.candidates.take(count)
-            sizes = widest([*(_sizes(items) if included is None else ()), *picking.sizes(candidates)])
-            targets = await self._find(sizes, scope, picking.fields)
-            included = _windows(items, targets) if included is None else included
-            picking.add(candidates, targets)
-            if len(candidates) < count:
-                break
+        candidates = await found.candidates.take(count)
+        sizes = widest([*_sizes(items), *picking.sizes(match.message_id for match in candidates)])
+        targets = await self._find(sizes, scope, picking.fields)
+        picking.add(candidates, targets)
+        while len(candidates) == count and picking.is_undecided:
             count *= 2
-        return included or []
+            candidates = await found.candidates.take(count)
+            alone = {match.message_id: (0, 0) for match in candidates}
+            picking.add(candidates, await self._find(alone, scope, picking.fields), have_windows=False)
+        bare = picking.ids_without_window()
+        if bare:
+            picking.complete(await self._find(widest(picking.sizes(bare)), scope, frozenset()))
+        return _windows(items, targets)
 
     async def _find(self, sizes: dict[str, tuple[int, int]], scope: Scope, fields: frozenset[str]) -> list[Target]:
         return await find_targets(self.messages.source, self.threads.source, TargetQuery(sizes, fields), scope)
+
+
+@dataclass(slots=True)
+class Picked:
+    """A candidate that was admitted."""
+
+    score: float
+    target: Target
+    has_window: bool
 
 
 @dataclass(slots=True)
@@ -115,26 +130,50 @@ class Picking:
     owner: Scope
     matching: MessageFilter
     thread_id: str
-    picked: list[tuple[float, Target]] = field(default_factory=list)
+    picked: list[Picked] = field(default_factory=list)
+    lowest: float = 1.0
+    """The score of the last candidate that was taken."""
 
     @property
-    def lacking(self) -> bool:
-        """Whether more matches are wanted."""
-        return len(self.picked) < self.semantic.top_k
+    def is_undecided(self) -> bool:
+        """Whether further candidates may belong to the matches: too few were picked, or the last may be tied."""
+        best = self._best()
+        return len(best) < self.semantic.top_k or best[-1].score == self.lowest
 
     @property
     def fields(self) -> frozenset[str]:
         """The stored fields that the filter looks at."""
         return frozenset({"content"} if self.matching.metadata else ())
 
-    def sizes(self, candidates: Iterable[Match]) -> list[tuple[str, int, int]]:
+    def sizes(self, ids: Iterable[str]) -> list[tuple[str, int, int]]:
         """The windows wanted around candidates."""
-        return [(match.message_id, self.semantic.before, self.semantic.after) for match in candidates]
+        return [(id, self.semantic.before, self.semantic.after) for id in ids]
 
-    def add(self, candidates: Iterable[Match], targets: Iterable[Target]) -> None:
+    def add(self, candidates: list[Match], targets: Iterable[Target], *, have_windows: bool = True) -> None:
         """Keep the candidates that were found and are admitted."""
         alive = {target.message.id: target for target in targets if self._admits(target)}
-        self.picked += [(match.score, alive[match.message_id]) for match in candidates if match.message_id in alive]
+        self.picked += [
+            Picked(match.score, alive[match.message_id], have_windows)
+            for match in candidates
+            if match.message_id in alive
+        ]
+        if candidates:
+            self.lowest = candidates[-1].score
+
+    def ids_without_window(self) -> list[str]:
+        """The matches whose neighbours are still to be found."""
+        return [picked.target.message.id for picked in self._best() if not picked.has_window]
+
+    def complete(self, targets: Iterable[Target]) -> None:
+        """Put in the neighbours that were found."""
+        found = {target.message.id: target for target in targets}
+        for picked in self._best():
+            picked.target = found.get(picked.target.message.id, picked.target)
+
+    def _best(self) -> list[Picked]:
+        """The best so far; equal scores in the order of insertion."""
+        in_order = sorted(self.picked, key=lambda picked: (-picked.score, picked.target.message.position[1:]))
+        return in_order[: self.semantic.top_k]
 
     def _admits(self, target: Target) -> bool:
         in_scope = self.semantic.scope == "resource" or target.message.thread_id == self.thread_id
@@ -145,12 +184,9 @@ class Picking:
         return in_scope and is_owned and wanted_thread and self.matching.matches(target.message)
 
     def matches(self) -> list[LocatedMatch]:
-        """The best matches; equal scores in the order of insertion."""
-        best = sorted(self.picked, key=lambda pair: (-pair[0], pair[1].message.position[1:]))
-        return [
-            LocatedMatch(target.window(self.semantic.before, self.semantic.after), score)
-            for score, target in best[: self.semantic.top_k]
-        ]
+        """The best matches with their windows."""
+        before, after = self.semantic.before, self.semantic.after
+        return [LocatedMatch(picked.target.window(before, after), picked.score) for picked in self._best()]
 
 
 def _sizes(items: Iterable[IncludeItem]) -> list[tuple[str, int, int]]:

@@ -140,6 +140,8 @@ class MessagePage:
     messages: list[Message]
     total: int | None
     has_more: bool | None
+    rows: int = 0
+    """How many rows were read: more than messages where ids are doubled."""
 
 
 class Messages:
@@ -169,7 +171,7 @@ class Messages:
         messages = await in_slices(
             found.documents, lambda rows: [Message.from_document(row, scope, origin) for row in rows]
         )
-        return MessagePage(unique_by_id(messages), found.total, found.has_more)
+        return MessagePage(unique_by_id(messages), found.total, found.has_more, len(messages))
 
     async def _find(
         self,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from store.driver import together
+from store.driver import outcome, together
 from store.errors import Forbidden
 from store.locating import Located, Locator
 from store.messages import Message, MessageOrigin, MessagePage, Messages, unique_by_id
@@ -69,21 +69,21 @@ async def recall(
     """
     _check(request, messages.limits)
     page_needs = _page_needs(request, needs)
-    exists, page, located = await together(
-        _check_owner(threads, request),
-        messages.find(
-            request.thread_id,
-            request.scope,
-            request.page,
-            matching=request.matching,
-            order=request.order,
-            needs=page_needs,
-            origin=MessageOrigin.PAGE,
-        ),
-        _locate(locator, request, needs),
+    reading = messages.find(
+        request.thread_id,
+        request.scope,
+        request.page,
+        matching=request.matching,
+        order=request.order,
+        needs=page_needs,
+        origin=MessageOrigin.PAGE,
     )
-    if not exists:
-        page = MessagePage([], 0, False)
+    # What goes wrong with somebody else's thread is not told: whether it is one comes first.
+    exists, read, located = await together(
+        _check_owner(threads, request), outcome(reading), outcome(_locate(locator, request, needs))
+    )
+    page = read() if exists else MessagePage([], 0, False)
+    located = located()
     added = await _read_windows(messages, located, page, request, page_needs)
     return _merge(request, page, added, located)
 
@@ -151,8 +151,8 @@ def _merge(request: RecallRequest, page: MessagePage, added: list[Message], loca
         ordered = sorted([*merged, *added], key=lambda message: message.position, reverse=descending)
         merged = unique_by_id(ordered)
         if page.total is not None and has_more:
-            has_more = request.page.offset + len(page.messages) + _count_later(request, page, added) < page.total
-    matches = _to_matches(located, {message.key: message for message in merged}) if located.matches else []
+            has_more = request.page.offset + page.rows + _count_later(request, page, added) < page.total
+    matches = _to_matches(located, {message.key: message for message in [*page.messages, *added]})
     return Recall(merged, page.total, has_more, descending, matches, located.tokens, located.engine)
 
 

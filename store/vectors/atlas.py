@@ -16,7 +16,7 @@ import numpy as np
 from pymongo.errors import OperationFailure
 
 from store.driver import Database, Document, Pipeline, open_cursor, translated_errors
-from store.errors import EmbeddingMismatch, Unavailable
+from store.errors import Unavailable
 from store.values import CODEC
 from store.vectors.atlas_pipeline import (
     MAX_CANDIDATES,
@@ -26,9 +26,9 @@ from store.vectors.atlas_pipeline import (
     search_stages,
     to_matches,
 )
-from store.vectors.collections import collection_name, find_other_length
+from store.vectors.collections import check_lengths, collection_name, mismatch
 from store.vectors.engine import Candidates, EngineName, VectorEngine, VectorQuery
-from store.vectors.search_indexes import VECTOR_PATH, IndexProbe, VectorIndex, probe_vector_index
+from store.vectors.search_indexes import IndexProbe, VectorIndex, probe_vector_index
 from store.vectors.similarity import Match
 
 log = logging.getLogger("recallql.store")
@@ -92,7 +92,7 @@ class AtlasEngine:
         if self.fallback is not None:
             return await self.fallback.search(query)
         if index is not None and not is_fitting:
-            raise _mismatch(index.dimensions, length)
+            raise mismatch(index.dimensions, length)
         if await self.has_rows(collection_name(self.dimensions), query):
             raise not_available(probe.obstacle or "")
         return NoCandidates()
@@ -104,10 +104,7 @@ class AtlasEngine:
             async with asyncio.timeout(self.timeout):
                 if await rows.find_one(scope_of(query), {"_id": 1}):
                     return True
-                stored = await rows.find_one({VECTOR_PATH: {"$exists": True}}, {"_id": 1})
-        other = None if stored else await find_other_length(self.database, self.dimensions)
-        if other is not None:
-            raise _mismatch(other, self.dimensions)
+        await check_lengths(self.database, self.dimensions, query.owner)
         return False
 
     async def _current_probe(self) -> IndexProbe:
@@ -260,9 +257,3 @@ def _has_direction(query: VectorQuery) -> bool:
 def not_available(reason: str) -> Unavailable:
     """The error for a search that the index cannot answer, and nobody else does."""
     return Unavailable(f"Semantic recall is not available. {reason}")
-
-
-def _mismatch(stored: int, asked: int) -> EmbeddingMismatch:
-    return EmbeddingMismatch(
-        f"The stored vectors have {stored} numbers, but the embedder gives {asked}: they cannot be compared."
-    )

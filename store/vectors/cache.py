@@ -30,6 +30,7 @@ class RowsCache:
         self.nbytes = 0
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._loading: dict[str, asyncio.Task[VectorRows]] = {}
+        self._running: set[asyncio.Task[VectorRows]] = set()
 
     async def get(self, owner: str, load: Callable[[], Awaitable[VectorRows]]) -> VectorRows:
         """The rows of an owner, loaded if need be; callers at the same time share one load. Raises what `load` does."""
@@ -40,7 +41,8 @@ class RowsCache:
         task = self._loading.get(owner)
         if task is None:
             task = asyncio.create_task(self._load(owner, load))
-            task.add_done_callback(_seen)
+            self._running.add(task)
+            task.add_done_callback(self._ended)
             self._loading[owner] = task
         # One caller who leaves does not end the load of the others.
         return await asyncio.shield(task)
@@ -57,10 +59,15 @@ class RowsCache:
 
     async def aclose(self) -> None:
         """End the loads under way."""
-        tasks = list(self._loading.values())
-        for task in tasks:
+        for task in self._running:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[VectorRows]) -> None:
+        self._running.discard(task)
+        # A failure that every caller has left behind is no fault of the loop's.
+        if not task.cancelled():
+            task.exception()
 
     def _is_fresh(self, entry: _Entry) -> bool:
         return self.is_told or time.monotonic() - entry.loaded_at < self.lifetime
@@ -92,9 +99,3 @@ class RowsCache:
         entry = self._entries.pop(owner, None)
         if entry is not None:
             self.nbytes -= entry.rows.nbytes
-
-
-def _seen(task: asyncio.Task[VectorRows]) -> None:
-    """A failure that every caller has left behind is no fault of the loop's."""
-    if not task.cancelled():
-        task.exception()

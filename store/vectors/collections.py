@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from store.driver import Database, Document, translated_errors
+from store.errors import EmbeddingMismatch
 
 DEFAULT_DIMENSIONS = 1536
 REGISTRY = "__mastra_vector_indexes__"
@@ -38,12 +39,33 @@ async def find_collections(database: Database) -> list[VectorCollection]:
     ]
 
 
-async def find_other_length(database: Database, dimensions: int) -> int | None:
-    """The length of any stored vector that has not `dimensions` numbers, or None. Raises Unavailable."""
+async def check_lengths(database: Database, dimensions: int, owner: str) -> None:
+    """Raises EmbeddingMismatch when an owner without vectors of this length has some of another, or nobody has any
+    of this length but others are stored: the wrong model is asked, and an empty answer would hide that.
+    """
+    other = await find_other_length(database, dimensions, {"metadata.resource_id": owner})
+    if other is None:
+        with translated_errors():
+            row = await database[collection_name(dimensions)].find_one({"embedding": {"$exists": True}}, {"_id": 1})
+        other = None if row else await find_other_length(database, dimensions, {})
+    if other is not None:
+        raise mismatch(other, dimensions)
+
+
+def mismatch(stored: int, dimensions: int) -> EmbeddingMismatch:
+    """The error that names both lengths."""
+    return EmbeddingMismatch(
+        f"The stored vectors have {stored} numbers, but the embedder gives {dimensions}: they cannot be compared. "
+        "Use the model that wrote them, or embed the messages again with: recallql embed"
+    )
+
+
+async def find_other_length(database: Database, dimensions: int, scope: dict[str, object]) -> int | None:
+    """The length of any stored vector in a scope that has not `dimensions` numbers, or None. Raises Unavailable."""
     for collection in await find_collections(database):
         with translated_errors():
             row: Document | None = await database[collection.name].find_one(
-                {"embedding": {"$exists": True}}, {"embedding": 1}
+                scope | {"embedding": {"$exists": True}}, {"embedding": 1}
             )
         length = len(row["embedding"]) if row and isinstance(row["embedding"], list) else collection.dimensions
         if row is not None and length != dimensions:

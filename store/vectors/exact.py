@@ -5,10 +5,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 from store.driver import Database, open_raw_batches, translated_errors
-from store.errors import EmbeddingMismatch
 from store.vectors.batch import VectorBatch
 from store.vectors.cache import RowsCache
-from store.vectors.collections import collection_name, find_other_length
+from store.vectors.collections import check_lengths, collection_name, mismatch
 from store.vectors.decoding import decode_batch
 from store.vectors.engine import EngineName, VectorQuery
 from store.vectors.rows import VectorRows
@@ -36,7 +35,7 @@ class ExactEngine:
         """Compare the query with every vector in its scope. Raises EmbeddingMismatch, Unavailable."""
         rows = await self.cache.get(query.owner, lambda: self._load(query.owner))
         if not len(rows):
-            await self._check_length()
+            await check_lengths(self.database, self.dimensions, query.owner)
         return RankedCandidates(await _run(rows, lambda: self._rank(rows, query)), rows)
 
     def _rank(self, rows: VectorRows, query: VectorQuery) -> Ranking:
@@ -57,15 +56,7 @@ class ExactEngine:
     def _check_lengths(self, batches: list[VectorBatch]) -> None:
         others = {length for batch in batches for length in batch.other_lengths}
         if others and not any(batch.message_ids for batch in batches):
-            raise _mismatch(max(others), self.dimensions)
-
-    async def _check_length(self) -> None:
-        """No vectors of an owner are an error only where nobody's have the right length, but others are there."""
-        with translated_errors():
-            row = await self.collection.find_one({"embedding": {"$exists": True}}, {"_id": 1})
-        other = None if row else await find_other_length(self.database, self.dimensions)
-        if other is not None:
-            raise _mismatch(other, self.dimensions)
+            raise mismatch(max(others), self.dimensions)
 
 
 class RankedCandidates:
@@ -86,10 +77,3 @@ async def _run(rows: VectorRows, work: Callable[[], T]) -> T:
     if rows.columns.size <= _SMALL:
         return work()
     return await asyncio.to_thread(work)
-
-
-def _mismatch(stored: int, dimensions: int) -> EmbeddingMismatch:
-    return EmbeddingMismatch(
-        f"The stored vectors have {stored} numbers, but the embedder gives {dimensions}: they cannot be compared. "
-        "Use the model that wrote them, or embed the messages again with: recallql embed"
-    )

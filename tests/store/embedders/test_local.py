@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from safetensors.numpy import save_file
 from store.embedders.fastembed import FastEmbedEmbedder
 from store.embedders.wordllama import WordLlamaEmbedder
 from store.errors import EmbedderFailed
+
+needs_fastembed = pytest.mark.skipif(find_spec("fastembed") is None, reason="the extra fastembed is not installed")
 
 WORDS = ["[UNK]", "rain", "sun", "bill"]
 
@@ -59,6 +62,7 @@ async def test_loading_wordllama_leaves_the_root_logger_alone(monkeypatch: pytes
     assert (root.handlers, root.level) == ([], level)
 
 
+@needs_fastembed
 async def test_fastembed_runs_a_model_from_a_folder(potion: Path) -> None:
     embedder = FastEmbedEmbedder("minishlab/potion-base-8M", folder=str(potion), offline=True)
     vectors = (await embedder.embed(["rain", "bill bill", ""])).vectors
@@ -67,11 +71,13 @@ async def test_fastembed_runs_a_model_from_a_folder(potion: Path) -> None:
     assert embedder.dimensions == 256
 
 
+@needs_fastembed
 async def test_fastembed_fails_for_an_unknown_model() -> None:
     with pytest.raises(EmbedderFailed, match="no/such-model could not be loaded"):
         await FastEmbedEmbedder("no/such-model").embed(["text"])
 
 
+@needs_fastembed
 async def test_fastembed_offline_fails_for_a_model_that_is_not_there(tmp_path: Path) -> None:
     embedder = FastEmbedEmbedder("minishlab/potion-base-8M", cache=str(tmp_path), offline=True)
     with pytest.raises(EmbedderFailed, match="could not be loaded"):
