@@ -129,7 +129,10 @@ async def _prepare(memory: Memory, settings: Settings) -> None:
     """Look at the database once before the first request; a database that is away keeps nothing from starting."""
     try:
         await memory.survey()
-        report = await (create_indexes if settings.create_indexes else check_indexes)(memory.database)
+        if settings.create_indexes:
+            report = await create_indexes(memory.database)
+        else:
+            report = await check_indexes(memory.database, timeout=settings.database_timeout)
     except Unavailable as error:
         log.warning("The database does not answer yet: %s", error.__cause__ or error)
         return

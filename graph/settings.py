@@ -43,7 +43,7 @@ class Settings(BaseSettings):
     max_tokens: int = Field(5000, ge=1, description="The most tokens of a query.")
     max_cost: int = Field(50_000, ge=1, description="The most rows that a query may ask for, nested lists multiplied.")
     request_timeout: float = Field(30.0, gt=0, description="Seconds that one request may take.")
-    last_messages: Annotated[int | Literal[False], BeforeValidator(_false)] = Field(
+    last_messages: Annotated[Annotated[int, Field(ge=0)] | Literal[False], BeforeValidator(_false)] = Field(
         10, description="Page size of `recall` when the request names none; `false`: no history."
     )
     create_indexes: bool = Field(

@@ -2,11 +2,12 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, NoReturn, Protocol, TypeVar
 
+import pymongo
 import pymongo.errors
 from pymongo import AsyncMongoClient
 
@@ -93,14 +94,15 @@ async def connect(
     try:
         yield client
     finally:
-        await client.close()
+        # A server that does not answer is not waited for: it is told of the end as a courtesy.
+        with pymongo.timeout(timeout):
+            await client.close()
 
 
 async def ping(database: Database, *, timeout: float = 5.0) -> None:
     """Ask the server whether it answers; raises Unavailable when it does not within `timeout` seconds."""
-    with translated_errors():
-        async with asyncio.timeout(timeout):
-            await database.client.admin.command("ping")
+    with translated_errors(), pymongo.timeout(timeout):
+        await uncut(database.client.admin.command("ping"))
 
 
 async def open_cursor(collection: Collection, pipeline: Sequence[Mapping[str, Any]], **options: Any) -> Cursor:
@@ -138,14 +140,29 @@ async def open_raw_batches(
         await cursor.close()
 
 
-async def together(*awaitables: Any) -> list[Any]:
-    """Run several awaitables side by side; the first failure cancels the others and is raised as itself."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_run(awaitable)) for awaitable in awaitables]
-    except BaseExceptionGroup as failures:
-        raise _most_telling(failures.exceptions) from None
-    return [task.result() for task in tasks]
+async def together(*awaitables: Awaitable[Any]) -> list[Any]:
+    """Run several awaitables side by side; when all have ended, the most telling failure is raised as itself.
+
+    None is cancelled because another failed: a command of the driver's that is cut off can leave its locks held.
+    """
+    outcomes = await asyncio.gather(*awaitables, return_exceptions=True)
+    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    if failures:
+        raise _most_telling(failures)
+    return outcomes
+
+
+async def uncut(command: Coroutine[Any, Any, T]) -> T:
+    """Await a command of the driver's that goes on to its end when the caller is cancelled, for the same reason."""
+    task = asyncio.ensure_future(command)
+    task.add_done_callback(_seen)
+    return await asyncio.shield(task)
+
+
+def _seen(task: "asyncio.Future[Any]") -> None:
+    """A failure that its caller has left behind is no fault of the loop's."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def outcome(awaitable: Awaitable[T]) -> Callable[[], T]:
@@ -159,10 +176,6 @@ async def outcome(awaitable: Awaitable[T]) -> Callable[[], T]:
 
 def _raise(error: StoreError) -> NoReturn:
     raise error
-
-
-async def _run(awaitable: Any) -> Any:
-    return await awaitable
 
 
 def _most_telling(failures: Sequence[BaseException]) -> BaseException:

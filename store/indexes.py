@@ -7,6 +7,7 @@ one that stands in the way is reported and keeps nothing from being read.
 from dataclasses import dataclass
 from typing import Any
 
+import pymongo
 import pymongo.errors
 
 from store.collections import MESSAGES, RESOURCES, THREADS
@@ -63,8 +64,13 @@ class IndexReport:
     refused: dict[Index, str]
 
 
-async def check_indexes(database: Database) -> IndexReport:
-    """Which declared indexes are there; nothing is written. Raises Unavailable."""
+async def check_indexes(database: Database, *, timeout: float = 30.0) -> IndexReport:
+    """Which declared indexes are there; nothing is written. `timeout` is in seconds. Raises Unavailable."""
+    with pymongo.timeout(timeout):
+        return await _check(database)
+
+
+async def _check(database: Database) -> IndexReport:
     declared = await _declared(database)
     present = await _present(database, declared)
     missing = [index for index in declared if index not in present]

@@ -36,11 +36,12 @@ class Instant:
         day, minute, second, fraction, offset = parts.groups()
         try:
             moment = datetime.fromisoformat(f"{day}T{minute}:{second or '00'}+00:00")
+            shift = to_offset(offset) // _MILLISECOND
         except ValueError as error:
             raise InvalidArgument(f"{text!r} is not a date that exists: {error}.") from None
         digits = (fraction or "").ljust(3, "0")
         whole = (moment - _EPOCH) // _MILLISECOND + int(digits[:3])
-        instant = whole - to_offset(offset) // _MILLISECOND
+        instant = whole - shift
         if not _FIRST <= instant <= _LAST:
             raise InvalidArgument(f"{text!r} lies outside the years 1 to 9999 in UTC.")
         return cls(instant, bool(digits[3:].strip("0")))

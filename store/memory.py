@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pymongo
+
 from store.activity import Activity, find_activity
 from store.collections import MESSAGES, RESOURCES, THREADS
 from store.driver import Database, together, translated_errors
@@ -48,8 +50,8 @@ class Memory:
 
         Raises Unavailable.
         """
-        with translated_errors():
-            names = {"name": {"$in": [source.name for source in self.sources]}}
+        names = {"name": {"$in": [source.name for source in self.sources]}}
+        with translated_errors(), pymongo.timeout(self.timeout):
             reply = await self.database.command("listCollections", filter=names)
         options = {entry["name"]: entry.get("options", {}) for entry in reply["cursor"]["firstBatch"]}
         await together(*(source.survey(options.get(source.name, {})) for source in self.sources))

@@ -18,7 +18,7 @@ from store.slices import in_slices
 from store.source import Source
 from store.texts import readable_text
 from store.ui_messages import to_ui_message
-from store.values import JSON, iso_text, to_clamped_moment, to_moment, to_text
+from store.values import JSON, iso_text, to_clamped_moment, to_text
 from store.verifying import PARSED, Verification, read_verified
 
 FIELDS = ("id", "thread_id", "resourceId", "role", "type", "createdAt", "content")
@@ -81,7 +81,7 @@ class Message:
     @lazy
     def position(self) -> Position:
         """Where the message stands in the total order."""
-        return position(to_moment(self.stored_time), self.key)
+        return position(self.stored_time, self.key)
 
     @lazy
     def stored(self) -> Stored:

@@ -3,10 +3,11 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import bson
+import pymongo
 
 from store.bson_batches import parts_of
 from store.driver import (
@@ -18,6 +19,7 @@ from store.driver import (
     open_cursor,
     open_raw_aggregate,
     translated_errors,
+    uncut,
 )
 from store.errors import Unavailable
 from store.slices import SLICE
@@ -28,7 +30,7 @@ log = logging.getLogger("recallql.store")
 
 STREAM_BATCH = 1000
 """Documents of one batch while candidates are verified: bounds the memory of a stream."""
-_PROBE_MILLISECONDS = 1000
+_PROBE_SECONDS = 1.0
 
 
 class Source:
@@ -60,38 +62,49 @@ class Source:
 
     async def rows(self, pipeline: Pipeline, *, batch_size: int) -> list[Document]:
         """Run a pipeline and return all its rows; a batch of more than them saves a second command."""
-        with translated_errors():
-            async with asyncio.timeout(self.timeout):
-                cursor = await self._open(pipeline, batch_size)
-                try:
-                    rows = await cursor.to_list(None)
-                finally:
-                    await cursor.close()
+        rows = await uncut(self._read(pipeline, batch_size))
         self.note(rows)
         return rows
+
+    async def _read(self, pipeline: Pipeline, batch_size: int) -> list[Document]:
+        with translated_errors(), pymongo.timeout(self.timeout):
+            cursor = await self._open(pipeline, batch_size)
+            try:
+                return await cursor.to_list(None)
+            finally:
+                await cursor.close()
 
     async def many_rows(self, pipeline: Pipeline, *, batch_size: int) -> list[Document]:
         """Like `rows`, for very many: they are decoded in slices, between which other requests have their turn."""
         rows: list[Document] = []
-        with translated_errors():
-            async with asyncio.timeout(self.timeout):
-                async for data in open_raw_aggregate(self.collection, pipeline, **self._options(batch_size)):
-                    for part in parts_of(data, SLICE):
-                        rows += bson.decode_all(part, CODEC)
-                        await asyncio.sleep(0)
+        for data in await uncut(self._read_raw(pipeline, batch_size)):
+            for part in parts_of(data, SLICE):
+                rows += bson.decode_all(part, CODEC)
+                await asyncio.sleep(0)
         self.note(rows)
         return rows
+
+    async def _read_raw(self, pipeline: Pipeline, batch_size: int) -> list[bytes]:
+        with translated_errors(), pymongo.timeout(self.timeout):
+            return [data async for data in open_raw_aggregate(self.collection, pipeline, **self._options(batch_size))]
 
     @asynccontextmanager
     async def stream(self, pipeline: Pipeline) -> AsyncIterator[AsyncIterator[Document]]:
         """Run a pipeline and give its rows one by one, however many; closing it early ends the work."""
-        with translated_errors():
-            async with asyncio.timeout(self.timeout):
-                cursor = await self._open(pipeline, STREAM_BATCH)
-            try:
-                yield self._steps(cursor)
-            finally:
-                await cursor.close()
+        cursor = await uncut(self._open_in_time(pipeline))
+        try:
+            yield self._steps(cursor)
+        finally:
+            await uncut(self._close(cursor))
+
+    async def _close(self, cursor: Cursor) -> None:
+        """Let the server forget a cursor; one that does not answer forgets it by itself."""
+        with suppress(Unavailable), translated_errors(), pymongo.timeout(self.timeout):
+            await cursor.close()
+
+    async def _open_in_time(self, pipeline: Pipeline) -> Cursor:
+        with translated_errors(), pymongo.timeout(self.timeout):
+            return await self._open(pipeline, STREAM_BATCH)
 
     async def with_repair(self, read: Callable[[], Awaitable[T]]) -> T:
         """Run a read, and once more when it was the first to meet a time kept as text."""
@@ -117,11 +130,11 @@ class Source:
         """Whether any row keeps this field as text; not known within a second counts as no."""
         stages: Pipeline = [{"$match": {field: {"$type": "string"}}}, {"$limit": 1}, {"$project": {"_id": 1}}]
         try:
-            with translated_errors():
-                cursor = await open_cursor(self.collection, stages, maxTimeMS=_PROBE_MILLISECONDS)
+            with translated_errors(), pymongo.timeout(_PROBE_SECONDS):
+                cursor = await open_cursor(self.collection, stages)
                 return bool(await cursor.to_list(None))
         except Unavailable:
-            log.info("%s: not searched for text in %s within %s ms", self.name, field, _PROBE_MILLISECONDS)
+            log.info("%s: not searched for text in %s within %s s", self.name, field, _PROBE_SECONDS)
             return False
 
     async def _open(self, pipeline: Pipeline, batch_size: int) -> Cursor:
@@ -132,15 +145,14 @@ class Source:
         return options | {"collation": self.collation} if self.collation else options
 
     async def _steps(self, cursor: Cursor) -> AsyncIterator[Document]:
-        while True:
-            with translated_errors():
-                async with asyncio.timeout(self.timeout):
-                    batch = await cursor.to_list(STREAM_BATCH)
-            if not batch:
-                return
+        while batch := await uncut(self._next_batch(cursor)):
             self.note(batch)
             for row in batch:
                 yield row
+
+    async def _next_batch(self, cursor: Cursor) -> list[Document]:
+        with translated_errors(), pymongo.timeout(self.timeout):
+            return await cursor.to_list(STREAM_BATCH)
 
     def note(self, rows: Iterable[Document]) -> None:
         """Learn from rows that were read whether times are kept as text."""

@@ -134,6 +134,7 @@ class Threads:
         """The resource that owns a thread; None when there is no such thread."""
         pipeline: Pipeline = [
             {"$match": {"id": thread_id}},
+            {"$sort": {"_id": 1}},
             {"$limit": 1},
             {"$project": {"_id": 1, "resourceId": 1}},
         ]

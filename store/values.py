@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
+import orjson
 from bson import (
     Binary,
     Code,
@@ -62,7 +63,7 @@ def to_json(value: object) -> JSON:
 
 
 def to_moment(value: object) -> datetime | None:
-    """A stored time (BSON date, ISO text, or milliseconds) as an aware moment; None if it is no time.
+    """A stored time (BSON date or ISO text) as an aware moment; None if it is no time.
 
     Text without an offset is read as UTC, as PyMongo does for dates without a zone.
     """
@@ -86,7 +87,10 @@ def to_text(value: object, default: str = "") -> str:
     """An id or a short text as text; what is not text is spelt as in JSON, and nothing is `default`."""
     if type(value) is str:
         return value
-    return default if value is None else str(to_json(value))
+    spelt = to_json(value)
+    if spelt is None:
+        return default
+    return spelt if isinstance(spelt, str) else orjson.dumps(spelt).decode()
 
 
 def is_too_deep(value: object) -> bool:
@@ -118,10 +122,12 @@ def _moment_from_text(text: str) -> datetime | None:
 
 
 def to_offset(text: str | None) -> timedelta:
-    """An ISO 8601 offset (`Z`, `+05:30`, `+0530`, `+05`) as a duration; nothing is UTC."""
+    """An ISO 8601 offset (`Z`, `+05:30`, `+0530`, `+05`) as a duration; nothing is UTC. Raises ValueError."""
     if text is None or text in "Zz":
         return timedelta()
     digits = text[1:].replace(":", "").ljust(4, "0")
+    if int(digits[:2]) > 23 or int(digits[2:]) > 59:
+        raise ValueError(f"{text} is no offset")
     size = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
     return -size if text[0] == "-" else size
 

@@ -129,7 +129,7 @@ def to_pipeline(messages: Source, threads: Source, query: TargetQuery, scope: Sc
 
 
 def _thread_stage(threads: str) -> dict[str, Any]:
-    thread: Pipeline = [{"$limit": 1}, {"$project": {"_id": 0, "resourceId": 1, "metadata": 1}}]
+    thread: Pipeline = [{"$sort": {"_id": 1}}, {"$limit": 1}, {"$project": {"_id": 0, "resourceId": 1, "metadata": 1}}]
     return {
         "$lookup": {
             "from": threads,
@@ -166,7 +166,7 @@ def _neighbours(messages: Source, query: TargetQuery, scope: Scope, side: Side) 
 
 
 def _neighbours_stage(messages: Source, scope: Scope, side: Side, size: int, ids: list[str]) -> dict[str, Any]:
-    start = {"$cond": [{"$in": ["$id", ids]}, "$createdAt", side.nowhere]}
+    start = {"$cond": [{"$in": ["$id", {"$literal": ids}]}, "$createdAt", side.nowhere]}
     pipeline: Pipeline = [
         *scope.to_message_stages(),
         *messages.repair_stage(),

@@ -7,12 +7,12 @@ itself, and so before the cut. For other paths the ids of the rows in the scope 
 An empty answer proves nothing: an index under construction, and one that is gone, give it too.
 """
 
-import asyncio
 import logging
 import time
 from collections import deque
 
 import numpy as np
+import pymongo
 from pymongo.errors import OperationFailure
 
 from store.driver import Database, Document, Pipeline, open_cursor, translated_errors
@@ -100,10 +100,9 @@ class AtlasEngine:
     async def has_rows(self, collection: str, query: VectorQuery) -> bool:
         """Whether a row lies in the scope of a query. Raises EmbeddingMismatch when all vectors have other lengths."""
         rows = self.database.get_collection(collection, codec_options=CODEC)
-        with translated_errors():
-            async with asyncio.timeout(self.timeout):
-                if await rows.find_one(scope_of(query), {"_id": 1}):
-                    return True
+        with translated_errors(), pymongo.timeout(self.timeout):
+            if await rows.find_one(scope_of(query), {"_id": 1}):
+                return True
         await check_lengths(self.database, self.dimensions, query.owner)
         return False
 
@@ -221,9 +220,8 @@ class AtlasCandidates:
             # One filter takes values of one type only.
             if len(ids) <= most and len(set(map(type, ids))) <= 1:
                 return ScopeFilter.of_ids(ids)
-        with translated_errors():
-            async with asyncio.timeout(self._engine.timeout):
-                self._stored = await self._collection.estimated_document_count()
+        with translated_errors(), pymongo.timeout(self._engine.timeout):
+            self._stored = await self._collection.estimated_document_count()
         return scope
 
     async def _ask(self, scope: ScopeFilter) -> list[Document] | None:
@@ -240,13 +238,12 @@ class AtlasCandidates:
 
     async def _rows(self, stages: Pipeline, batch_size: int) -> list[Document]:
         """Run a pipeline in one command. Raises Unavailable, and OperationFailure for what is refused."""
-        with translated_errors():
-            async with asyncio.timeout(self._engine.timeout):
-                cursor = await open_cursor(self._collection, stages, batchSize=batch_size)
-                try:
-                    return await cursor.to_list(None)
-                finally:
-                    await cursor.close()
+        with translated_errors(), pymongo.timeout(self._engine.timeout):
+            cursor = await open_cursor(self._collection, stages, batchSize=batch_size)
+            try:
+                return await cursor.to_list(None)
+            finally:
+                await cursor.close()
 
 
 def _has_direction(query: VectorQuery) -> bool:

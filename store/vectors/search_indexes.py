@@ -5,12 +5,12 @@ An index is described by `$listSearchIndexes`: `latestDefinition.fields` declare
 `statusDetail` tells which one that is, host by host.
 """
 
-import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pymongo
 from pymongo.errors import OperationFailure
 
 from store.driver import Database, Document, open_cursor, translated_errors
@@ -117,11 +117,10 @@ async def probe_vector_index(
     same order, with what stands in its way. Raises Unavailable when the database does not answer within `timeout`
     seconds; a server without search is no error.
     """
-    with translated_errors():
-        async with asyncio.timeout(timeout):
-            entry = await _registered(database, dimensions)
-            collection = _text(entry.get("collectionName")) or collection_name(dimensions)
-            documents, refusal = await _list(database, collection)
+    with translated_errors(), pymongo.timeout(timeout):
+        entry = await _registered(database, dimensions)
+        collection = _text(entry.get("collectionName")) or collection_name(dimensions)
+        documents, refusal = await _list(database, collection)
     if refusal is not None:
         return IndexProbe(None, refusal)
     found = (VectorIndex.from_document(collection, document) for document in documents)

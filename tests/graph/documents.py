@@ -59,7 +59,8 @@ class Author:
 
     def _fragment(self, parent: GraphQLObjectType, depth: int) -> str:
         known = [f"F{number}" for number, (name, _) in enumerate(self.fragments) if name == parent.name]
-        if known and self.draw(st.booleans()):
+        is_new = self.draw(st.booleans())
+        if known and not is_new:
             return self.draw(st.sampled_from(known))
         selected = self.selection_set(parent, depth, only_fields=True)
         self.fragments.append((parent.name, selected))
@@ -79,7 +80,8 @@ class Author:
         return f"{alias}{name}{brackets}{self._directive()}{beneath}"
 
     def _names(self, parent: GraphQLObjectType, depth: int) -> list[str]:
-        objects, leaves = [], ["__typename"]
+        objects: list[str] = []
+        leaves = ["__typename"]
         for name, of in parent.fields.items():
             (objects if isinstance(get_named_type(of.type), GraphQLObjectType) else leaves).append(name)
         # Objects thrice: else most documents would end in the upper levels.

@@ -4,7 +4,6 @@
 # mypy: disable-error-code="untyped-decorator"
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -106,7 +105,7 @@ class Raising(Thing):
 
 
 class Broken(Exception):
-    """An error that has every attribute of an item."""
+    """An error in the place of a value."""
 
 
 class Awkward:
@@ -153,14 +152,15 @@ def lacking(*names: str) -> Thing:
     return Thing(**{name: value for name, value in attributes().items() if name not in names})
 
 
-def errors() -> Broken:
-    """An exception that looks like an item."""
-    broken = Broken("broken")
+def broken_item() -> Broken:
+    """An error that has every attribute of an item."""
+    broken = Broken("a broken item")
     broken.__dict__.update(attributes())
     return broken
 
 
-async def _later(value: object) -> object:
+async def later(value: object) -> object:
+    """A promise of a value."""
     return value
 
 
@@ -176,19 +176,48 @@ def _until_it_breaks(*values: object) -> Iterator[object]:
 
 ODD_VALUES: dict[str, list[Callable[[], Any]]] = {
     "id": [lambda: None, lambda: 5, lambda: 5.5, lambda: True, lambda: b"id", lambda: Broken("id"), Awkward],
-    "text": [lambda: None, lambda: 5, lambda: True, lambda: [], lambda: "\ud800", lambda: Broken("text"), Awkward],
+    "text": [lambda: None, lambda: 5, lambda: True, list, lambda: "\ud800", lambda: Broken("text"), Awkward],
     "note": [lambda: "a note", lambda: 5, dict, lambda: GraphQLError("note", extensions={"code": "NOT_FOUND"})],
     "number": [lambda: None, lambda: "7", lambda: 2**40, lambda: 7.0, lambda: 7.5, lambda: True, lambda: float("nan")],
     "ratio": [lambda: None, lambda: "0.5", lambda: float("inf"), lambda: 1, lambda: True, object],
     "flag": [lambda: None, lambda: "yes", object, lambda: 0, lambda: float("nan"), lambda: Broken("flag")],
-    "colour": [lambda: None, lambda: "red", lambda: "RED", lambda: "GREEN", lambda: [], lambda: Child],
-    "anything": [lambda: None, lambda: Broken("anything"), lambda: float("nan"), lambda: _later({"a": 1})],
-    "names": [lambda: None, lambda: "ab", lambda: ("a", "b"), lambda: (name for name in "ab"), lambda: ["a", None], lambda: [1, {}], lambda: 5],
-    "grid": [lambda: None, lambda: [None], lambda: ((1,), [2]), lambda: [[1, "x"]], lambda: [range(2)], lambda: [1], lambda: [iter([1])]],
-    "child": [lambda: None, lambda: 5, lambda: child(name=None), lambda: child(parts=[Broken("part")]), lambda: _later(child())],
+    "colour": [lambda: None, lambda: "red", lambda: "RED", lambda: "GREEN", list, lambda: Child],
+    "anything": [lambda: None, lambda: Broken("anything"), lambda: float("nan")],
+    "names": [
+        lambda: None,
+        lambda: "ab",
+        lambda: ("a", "b"),
+        lambda: (name for name in "ab"),
+        lambda: ["a", None],
+        lambda: [1, {}],
+        lambda: 5,
+    ],
+    "grid": [
+        lambda: None,
+        lambda: [None],
+        lambda: ((1,), [2]),
+        lambda: [[1, "x"]],
+        lambda: [range(2)],
+        lambda: [1],
+        lambda: [iter([1])],
+    ],
+    "child": [lambda: None, lambda: 5, lambda: child(name=None), lambda: child(parts=[Broken("part")])],
     "own": [lambda: None, lambda: Thing(name="no size"), lambda: child(size="1"), lambda: Broken("own"), dict],
-    "children": [lambda: None, lambda: [None], lambda: (child(), child(name=None)), lambda: iter([child()]), dict, lambda: child()],
-    "sparse": [lambda: None, lambda: [None, child(name=None)], lambda: [5], lambda: [Broken("child")], lambda: {child()}],
+    "children": [
+        lambda: None,
+        lambda: [None],
+        lambda: (child(), child(name=None)),
+        lambda: iter([child()]),
+        dict,
+        lambda: child(),
+    ],
+    "sparse": [
+        lambda: None,
+        lambda: [None, child(name=None)],
+        lambda: [5],
+        lambda: [Broken("child")],
+        lambda: {child()},
+    ],
 }
 """Values that an attribute should not have, each made anew; some of them are taken all the same."""
 
@@ -197,12 +226,11 @@ ODD_ITEMS: dict[str, Callable[[], Any]] = {
     "text": lambda: "an item",
     "a dict": lambda: attributes(),
     "an exception": lambda: Broken("an item"),
-    "an exception like an item": errors,
     "without text": lambda: lacking("text"),
     "without note and own": lambda: lacking("note", "own"),
-    "a property that raises": lambda: Raising(**{name: value for name, value in attributes().items() if name != "note"}),
-    "a promise": lambda: _later(item()),
-    "a promise of nothing": lambda: _later(None),
+    "a property that raises": lambda: Raising(
+        **{name: value for name, value in attributes().items() if name != "note"}
+    ),
 }
 
 LISTS: dict[str, Callable[[list[Any]], Any]] = {
@@ -211,7 +239,7 @@ LISTS: dict[str, Callable[[list[Any]], Any]] = {
     "generator": lambda items: (each for each in items),
     "stream": lambda items: _stream(*items),
     "dict of items": lambda items: dict(enumerate(items)).values(),
-    "breaks": lambda items: _until_it_breaks(*items),
+    "generator that breaks": lambda items: _until_it_breaks(*items),
     "text": lambda items: "items",
     "number": lambda items: 5,
     "nothing": lambda items: None,
@@ -239,18 +267,10 @@ class Counting(PlanningExecutor):
 class Watching(SchemaExtension):
     """Sees every field, as tracing does."""
 
-    def resolve(self, next_: Callable[..., Any], root: Any, info: Any, *arguments: Any, **named: Any) -> Any:
+    def resolve(self, _next: Callable[..., Any], root: Any, info: Any, *args: str, **kwargs: Any) -> Any:
         """Note the path."""
         info.context.setdefault("seen", []).append(tuple(info.path.as_list()))
-        return next_(root, info, *arguments, **named)
-
-
-@dataclass(frozen=True)
-class Executors:
-    """The same schema with both executors."""
-
-    planned: strawberry.Schema = field(default_factory=lambda: make_schema(PlanningExecutor))
-    stock: strawberry.Schema = field(default_factory=lambda: make_schema(None))
+        return _next(root, info, *args, **kwargs)
 
 
 def make_schema(executor: type[Any] | None, *extensions: type[SchemaExtension]) -> strawberry.Schema:

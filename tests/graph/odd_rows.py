@@ -17,15 +17,23 @@ CONTENTS: dict[str, Any] = {
     "empty": "",
     "broken JSON": '{"format": 2, "parts": [',
     "a list": '[{"type": "text", "text": "in a list"}]',
-    "numbers": json.dumps({"format": 2, "parts": [], "metadata": {"nan": float("nan"), "large": 10**400, "big": 2**63}}),
+    "numbers": json.dumps(
+        {"format": 2, "parts": [], "metadata": {"nan": float("nan"), "large": 10**400, "big": 2**63}}
+    ),
     "a surrogate": '{"format": 2, "parts": [{"type": "text", "text": "\\ud800"}]}',
     "a document": {"format": 2, "parts": [{"type": "text", "text": "a document"}], "metadata": {"nan": float("nan")}},
-    "every type": {"metadata": {"id": ObjectId(), "price": Decimal128("1.10"), "raw": Binary(b"\x00\xff"), "to": MaxKey()}},
+    "every type": {
+        "metadata": {"id": ObjectId(), "price": Decimal128("1.10"), "raw": Binary(b"\x00\xff"), "to": MaxKey()}
+    },
     "dates": {"metadata": {"far": NOON, "near": NOON, "pattern": Regex("a+"), "long": Int64(2**62)}},
     "a document in a list": [{"type": "text", "text": "listed"}, 7, None],
     "deep text": "[" * 300 + "]" * 300,
     "deep document": {"parts": [{"a": {"b": {"c": {"d": [[[[1]]]]}}}}], "metadata": "no object"},
-    "parts of no kind": {"format": 2, "parts": [None, 1, "text", {"type": 5}, {"text": ["no", "text"]}], "metadata": []},
+    "parts of no kind": {
+        "format": 2,
+        "parts": [None, 1, "text", {"type": 5}, {"text": ["no", "text"]}],
+        "metadata": [],
+    },
     "a number": 3.5,
     "infinity": float("inf"),
 }
@@ -34,7 +42,9 @@ TIMES: list[Any] = [None, "2024-03-10T12:00:00+02:00", "yesterday", "0001-01-01T
 
 def odd_messages() -> list[dict[str, Any]]:
     """Messages of the threads `odd` (contents, missing fields, doubled ids) and `times`."""
-    by_content = [message(f"odd {name}", "odd", number, content=stored) for number, (name, stored) in enumerate(CONTENTS.items())]
+    by_content = [
+        message(f"odd {name}", "odd", number, content=stored) for number, (name, stored) in enumerate(CONTENTS.items())
+    ]
     bare = {"thread_id": "odd", "createdAt": NOON}
     doubled = [message("doubled", "odd", number, text=f"double {number}") for number in (30, 31)]
     typed = message("typed", "odd", 40, role=7, type=["v2"], resourceId=ObjectId())
@@ -93,7 +103,7 @@ ARGUMENTS: Arguments = {
         "",
         "perPage: $few",
         'filter: {resourceId: "customer-ana"}, orderBy: {field: updatedAt, direction: ASC}',
-        'filter: {metadata: {status: $status}}',
+        "filter: {metadata: {status: $status}}",
         "page: 1, perPage: 3",
         'filter: {resourceId: "res-a"}',
         "perPage: 0",
