@@ -29,6 +29,9 @@ from pymongo.errors import PyMongoError
 
 from store.errors import TaskFailed
 
+EMBEDDED_SET = "secantus"
+"""The name of the replica set that the embedded server says it is."""
+
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _GRACE_SECONDS = 10.0
 

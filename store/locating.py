@@ -10,10 +10,11 @@ from store.recall_request import RecallRequest
 from store.scope import Scope
 from store.search import Found, Search
 from store.semantic import SemanticRecall
+from store.targets import Target, TargetQuery, Window
 from store.threads import Threads
 from store.vectors.engine import EngineName
 from store.vectors.similarity import Match
-from store.windows import IncludeItem, Target, TargetQuery, Window, find_targets, widest
+from store.windows import IncludeItem, find_targets
 
 SPARE_CANDIDATES = 4
 """Taken beyond `topK` in the first round, so that a few dead vectors cost no further command."""
@@ -64,7 +65,7 @@ class Locator:
     async def locate_items(self, items: Iterable[IncludeItem], scope: Scope) -> Located:
         """The included messages, in one command. Those unknown, foreign or in another thread are left out."""
         wanted = list(items)
-        targets = await self._find(widest(_sizes(wanted)), scope, frozenset())
+        targets = await self._find(TargetQuery.of(_sizes(wanted), _threads(wanted)), scope)
         return Located(included=_windows(wanted, targets))
 
     async def locate_all(self, request: RecallRequest, text: str, semantic: SemanticRecall) -> Located:
@@ -96,21 +97,42 @@ class Locator:
         """
         count = picking.semantic.top_k + SPARE_CANDIDATES
         candidates = await found.candidates.take(count)
-        sizes = widest([*_sizes(items), *picking.sizes(match.message_id for match in candidates)])
-        targets = await self._find(sizes, scope, picking.fields)
-        picking.add(candidates, targets)
+        targets: list[Target] | None = None
+        if self.messages.source.joins_ranges or not picking.fields:
+            sizes = [*_sizes(items), *picking.sizes(match.message_id for match in candidates)]
+            threads = [*_threads(items), *((match.message_id, match.thread_id) for match in candidates)]
+            targets = await self._find(TargetQuery.of(sizes, threads, picking.fields), scope)
+            picking.add(candidates, targets)
+        else:
+            await self._add_alone(picking, candidates, scope)
         while len(candidates) == count and picking.is_undecided:
             count *= 2
             candidates = await found.candidates.take(count)
-            alone = {match.message_id: (0, 0) for match in candidates}
-            picking.add(candidates, await self._find(alone, scope, picking.fields), have_windows=False)
-        bare = picking.ids_without_window()
-        if bare:
-            picking.complete(await self._find(widest(picking.sizes(bare)), scope, frozenset()))
-        return _windows(items, targets)
+            await self._add_alone(picking, candidates, scope)
+        return _windows(items, await self._complete(picking, items, targets, scope))
 
-    async def _find(self, sizes: dict[str, tuple[int, int]], scope: Scope, fields: frozenset[str]) -> list[Target]:
-        return await find_targets(self.messages.source, self.threads.source, TargetQuery(sizes, fields), scope)
+    async def _add_alone(self, picking: "Picking", candidates: list[Match], scope: Scope) -> None:
+        """Look at candidates without their neighbours."""
+        sizes = [(match.message_id, 0, 0) for match in candidates]
+        found = await self._find(TargetQuery.of(sizes, (), picking.fields), scope)
+        picking.add(candidates, found, have_windows=False)
+
+    async def _complete(
+        self, picking: "Picking", items: list[IncludeItem], targets: list[Target] | None, scope: Scope
+    ) -> list[Target]:
+        """Find the windows that are lacking: of matches that were looked at alone, and of items not looked at yet."""
+        bare = picking.without_window()
+        lacking = items if targets is None else []
+        if not bare and not lacking:
+            return targets or []
+        sizes = [*_sizes(lacking), *picking.sizes(target.message.id for target in bare)]
+        threads = [*_threads(lacking), *((target.message.id, target.message.thread_id) for target in bare)]
+        found = await self._find(TargetQuery.of(sizes, threads), scope)
+        picking.complete(found)
+        return found if targets is None else targets
+
+    async def _find(self, query: TargetQuery, scope: Scope) -> list[Target]:
+        return await find_targets(self.messages.source, self.threads.source, query, scope)
 
 
 @dataclass(slots=True)
@@ -160,9 +182,10 @@ class Picking:
         if candidates:
             self.lowest = candidates[-1].score
 
-    def ids_without_window(self) -> list[str]:
+    def without_window(self) -> list[Target]:
         """The matches whose neighbours are still to be found."""
-        return [picked.target.message.id for picked in self._best() if not picked.has_window]
+        wants_any = self.semantic.before or self.semantic.after
+        return [picked.target for picked in self._best() if wants_any and not picked.has_window]
 
     def complete(self, targets: Iterable[Target]) -> None:
         """Put in the neighbours that were found."""
@@ -191,6 +214,10 @@ class Picking:
 
 def _sizes(items: Iterable[IncludeItem]) -> list[tuple[str, int, int]]:
     return [(item.id, item.before, item.after) for item in items]
+
+
+def _threads(items: Iterable[IncludeItem]) -> list[tuple[str, str]]:
+    return [(item.id, item.thread_id) for item in items]
 
 
 def _windows(items: Iterable[IncludeItem], targets: Iterable[Target]) -> list[Window]:

@@ -8,6 +8,7 @@ import pymongo
 from store.activity import Activity, find_activity
 from store.collections import MESSAGES, RESOURCES, THREADS
 from store.driver import Database, together, translated_errors
+from store.embedded import EMBEDDED_SET
 from store.locating import Locator
 from store.messages import Message, Messages
 from store.nested_pages import NestedPages
@@ -53,6 +54,9 @@ class Memory:
         names = {"name": {"$in": [source.name for source in self.sources]}}
         with translated_errors(), pymongo.timeout(self.timeout):
             reply = await self.database.command("listCollections", filter=names)
+            hello = await self.database.command("hello")
+        for source in self.sources:
+            source.joins_ranges = hello.get("setName") != EMBEDDED_SET
         options = {entry["name"]: entry.get("options", {}) for entry in reply["cursor"]["firstBatch"]}
         await together(*(source.survey(options.get(source.name, {})) for source in self.sources))
         if self.locator.search is not None:

@@ -39,7 +39,8 @@ class Source:
     `collation`: the collection's own default collation, switched off in every query so that text is
     compared exactly. `text_dates`: some rows keep their times as ISO text (old or imported data);
     they are then put in order by the server with `repair_stage`. `has_text_metadata`: some rows keep
-    their metadata (`metadata_field`) as text, so that a filter on them is verified here.
+    their metadata (`metadata_field`) as text, so that a filter on them is verified here. `joins_ranges`: the
+    server looks up neighbours by an index.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Source:
         self.name = name
         self.metadata_field = metadata_field
         self.has_text_metadata = False
+        self.joins_ranges = True
         self.timeout = timeout
         self.date_fields = date_fields
         self.text_dates = False

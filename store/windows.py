@@ -1,7 +1,7 @@
 """Target messages and their neighbours: any number of targets and windows in one command."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from store.errors import InvalidArgument, LimitExceeded
 from store.messages import Message
 from store.scope import Scope, check_id
 from store.source import Source
+from store.targets import Target, TargetQuery, thread_stage
+from store.thread_keys import find_in_threads
 
 MAX_ITEMS = 100
 MAX_WINDOW = 1000
@@ -50,53 +52,6 @@ def check_items(items: Collection[IncludeItem]) -> None:
         item.check()
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The keys of a target and of its neighbours, nearest first."""
-
-    key: object
-    before: list[object]
-    after: list[object]
-
-    @property
-    def keys(self) -> list[object]:
-        """All of them."""
-        return [self.key, *self.before, *self.after]
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A message that was found by its id: itself without what was not asked for, its thread, its neighbours' keys."""
-
-    message: Message
-    owner: str | None
-    """The owner of the thread; where there is no such thread, the owner kept with the message."""
-    thread_metadata: object
-    before: list[object]
-    after: list[object]
-
-    def window(self, before: int, after: int) -> Window:
-        """The window of these sizes, at most as wide as was asked of `find_targets`."""
-        return Window(self.message.key, self.before[:before], self.after[:after])
-
-
-@dataclass(frozen=True, slots=True)
-class TargetQuery:
-    """Which messages to find: for each id how many neighbours to bring, and the stored fields wanted of the targets."""
-
-    sizes: Mapping[str, tuple[int, int]]
-    fields: frozenset[str] = frozenset()
-
-
-def widest(sizes: Iterable[tuple[str, int, int]]) -> dict[str, tuple[int, int]]:
-    """One window for each id: windows around the same target unite to the widest on either side."""
-    united: dict[str, tuple[int, int]] = {}
-    for id, before, after in sizes:
-        known = united.get(id, (0, 0))
-        united[id] = (max(before, known[0]), max(after, known[1]))
-    return united
-
-
 async def find_targets(messages: Source, threads: Source, query: TargetQuery, scope: Scope) -> list[Target]:
     """Find messages by their ids, with the keys of their neighbours, in one command.
 
@@ -104,14 +59,20 @@ async def find_targets(messages: Source, threads: Source, query: TargetQuery, sc
     """
     if not query.sizes:
         return []
+    is_slow = query.has_windows and not messages.joins_ranges and query.sizes.keys() == query.thread_ids.keys()
+    read = find_in_threads if is_slow and not query.fields else find_by_look_up
+    return [target for target in await read(messages, threads, query, scope) if scope.admits(target.owner)]
+
+
+async def find_by_look_up(messages: Source, threads: Source, query: TargetQuery, scope: Scope) -> list[Target]:
+    """The targets with their neighbours, which the server looks up by an index."""
 
     async def read() -> list[Document]:
         rows = await messages.rows(to_pipeline(messages, threads, query, scope), batch_size=len(query.sizes) + 1)
         messages.note(neighbour for row in rows for neighbour in [*_side(row, BEFORE), *_side(row, AFTER)])
         return rows
 
-    targets = [_to_target(row, scope) for row in await messages.with_repair(read)]
-    return [target for target in targets if scope.admits(target.owner)]
+    return [_to_target(row, scope) for row in await messages.with_repair(read)]
 
 
 def to_pipeline(messages: Source, threads: Source, query: TargetQuery, scope: Scope) -> Pipeline:
@@ -122,23 +83,10 @@ def to_pipeline(messages: Source, threads: Source, query: TargetQuery, scope: Sc
         *scope.to_message_stages(),
         *messages.repair_stage(),
         {"$project": dict.fromkeys(sorted(wanted), 1)},
-        _thread_stage(threads.name),
+        thread_stage(threads.name, "thread_id"),
         *_neighbours(messages, query, scope, BEFORE),
         *_neighbours(messages, query, scope, AFTER),
     ]
-
-
-def _thread_stage(threads: str) -> dict[str, Any]:
-    thread: Pipeline = [{"$sort": {"_id": 1}}, {"$limit": 1}, {"$project": {"_id": 0, "resourceId": 1, "metadata": 1}}]
-    return {
-        "$lookup": {
-            "from": threads,
-            "localField": "thread_id",
-            "foreignField": "id",
-            "pipeline": thread,
-            "as": "thread",
-        }
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,15 +146,8 @@ def _lies_beyond(side: Side) -> dict[str, Any]:
 
 
 def _to_target(row: Document, scope: Scope) -> Target:
-    message = Message.from_document(row, scope)
-    thread: Document | None = next(iter(row["thread"]), None)
-    return Target(
-        message=message,
-        owner=message.resource_id if thread is None else thread.get("resourceId"),
-        thread_metadata=thread and thread.get("metadata"),
-        before=[neighbour["_id"] for neighbour in _side(row, BEFORE)],
-        after=[neighbour["_id"] for neighbour in _side(row, AFTER)],
-    )
+    before, after = ([neighbour["_id"] for neighbour in _side(row, side)] for side in (BEFORE, AFTER))
+    return Target.from_row(Message.from_document(row, scope), row["thread"], before, after)
 
 
 def _side(row: Document, side: Side) -> list[Document]:

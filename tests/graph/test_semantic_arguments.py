@@ -143,10 +143,10 @@ async def test_a_mistake_is_refused_by_name_before_anything_is_asked(mongodb_uri
         assert cost(commands) == []
 
 
-@pytest.mark.parametrize("spelt", ["{topk: 3}", "{topK: 0}", "{scope: user}", "{threshold: high}", "maybe", '"thread"'])
-async def test_a_mistake_in_a_literal_is_refused(client: Client, spelt: str) -> None:
-    query = f'{{ recall(threadId: "t1", threadConfig: {{semanticRecall: {spelt}}}) {{ total }} }}'
-    assert (await client.ask(query)).code == "BAD_USER_INPUT"
+async def test_a_mistake_in_a_literal_is_refused(client: Client) -> None:
+    for spelt in ("{topk: 3}", "{topK: 0}", "{scope: user}", "{threshold: high}", "maybe", '"thread"'):
+        query = f'{{ recall(threadId: "t1", threadConfig: {{semanticRecall: {spelt}}}) {{ total }} }}'
+        assert (await client.ask(query)).code == "BAD_USER_INPUT", spelt
 
 
 # What the server's settings say
@@ -192,24 +192,22 @@ async def test_without_an_embedder_an_error_says_so(plain_database: Any) -> None
 # How it fits with the other arguments
 
 
-@pytest.mark.parametrize(
-    ("text", "item", "expected"),
-    [
-        ("east", {}, "m5 m6 m7 m8 m9"),
-        ("east", {"withPreviousMessages": 0}, "m7 m8 m9"),
-        ("east", {"withNextMessages": 0}, "m5 m6 m7"),
-        ("east", {"withPreviousMessages": None, "withNextMessages": 1}, "m5 m6 m7 m8"),
-        ("east", {"withPreviousMessages": 3, "withNextMessages": 0}, "m4 m5 m6 m7"),
-        ("", {}, "m7"),
-        (None, {"withNextMessages": 1}, "m7 m8"),
-    ],
-)
-async def test_included_messages_bring_two_and_two_when_a_text_is_searched_for(
-    client: Client, text: str | None, item: Row, expected: str
-) -> None:
+ITEMS: list[tuple[str | None, Row, str]] = [
+    ("east", {}, "m5 m6 m7 m8 m9"),
+    ("east", {"withPreviousMessages": 0}, "m7 m8 m9"),
+    ("east", {"withNextMessages": 0}, "m5 m6 m7"),
+    ("east", {"withPreviousMessages": None, "withNextMessages": 1}, "m5 m6 m7 m8"),
+    ("east", {"withPreviousMessages": 3, "withNextMessages": 0}, "m4 m5 m6 m7"),
+    ("", {}, "m7"),
+    (None, {"withNextMessages": 1}, "m7 m8"),
+]
+
+
+async def test_included_messages_bring_two_and_two_when_a_text_is_searched_for(client: Client) -> None:
     config = options(topK=1, scope="thread", threshold=1)
-    result = await search(client, vectorSearchString=text, include=[{"id": "m7", **item}], threadConfig=config)
-    assert ids(result["transcript"]) == expected
+    for text, item, expected in ITEMS:
+        result = await search(client, vectorSearchString=text, include=[{"id": "m7", **item}], threadConfig=config)
+        assert ids(result["transcript"]) == expected, (text, item)
 
 
 async def test_history_may_be_left_out(client: Client) -> None:

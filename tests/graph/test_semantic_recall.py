@@ -1,6 +1,7 @@
 """Recall by meaning: scope, range, threshold, and what is stored besides good vectors, alike on both engines."""
 
 import json
+from itertools import product
 from typing import Any
 
 import pytest
@@ -45,28 +46,31 @@ async def test_v1_the_scope_comes_before_the_cut(place: Place, scope: str, expec
 # V2: only the hits and their range
 
 
-@pytest.mark.parametrize("per_page", [0, 3])
 @pytest.mark.parametrize(
-    ("hit", "reach", "expected"),
+    ("hit", "ranges"),
     [
-        (15, 1, "m14 m15 m16"),
-        (15, {"before": 0, "after": 2}, "m15 m16 m17"),
-        (15, {"before": 2, "after": 0}, "m13 m14 m15"),
-        (1, 2, "m1 m2 m3"),
-        (30, 1, "m29 m30"),
-        (15, 0, "m15"),
+        (
+            15,
+            [
+                (1, "m14 m15 m16"),
+                ({"before": 0, "after": 2}, "m15 m16 m17"),
+                ({"before": 2, "after": 0}, "m13 m14 m15"),
+                (0, "m15"),
+            ],
+        ),
+        (1, [(2, "m1 m2 m3")]),
+        (30, [(1, "m29 m30")]),
     ],
 )
-async def test_v2_only_the_hits_and_their_range(
-    plain_place: Place, hit: int, reach: Any, expected: str, per_page: int
-) -> None:
+async def test_v2_only_the_hits_and_their_range(plain_place: Place, hit: int, ranges: list[tuple[Any, str]]) -> None:
     await talk(plain_place, {"m7": 0.2, f"m{hit}": 0.9, "m22": 0.1}, length=30)
-    config = options(topK=1, scope="thread", messageRange=reach)
     async with plain_place.serving() as client:
-        result = await search(client, perPage=per_page, threadConfig=config)
-    page = ["m28", "m29", "m30"][3 - per_page :]
-    assert ids(result["transcript"]).split() == sorted({*expected.split(), *page}, key=lambda id: int(id[1:]))
-    assert (result["total"], result["hasMore"]) == (30, True)
+        for (reach, expected), page in product(ranges, (set(), {"m28", "m29", "m30"})):
+            config = options(topK=1, scope="thread", messageRange=reach)
+            result = await search(client, perPage=len(page), threadConfig=config)
+            wanted = sorted({*expected.split(), *page}, key=lambda id: int(id[1:]))
+            assert ids(result["transcript"]).split() == wanted
+            assert (result["total"], result["hasMore"]) == (30, True)
 
 
 async def test_v2_ranges_that_meet_give_each_message_once(plain_place: Place) -> None:
@@ -82,20 +86,17 @@ async def test_v2_ranges_that_meet_give_each_message_once(plain_place: Place) ->
 # V3: threshold
 
 
-@pytest.mark.parametrize(
-    ("threshold", "expected"),
-    [(0.8, "m1"), (0.99, ""), (0.95, "m1"), (0.7, "m1 m2"), (0.75, "m1 m2"), (0, "m1 m2"), (1, ""), (None, "m1 m2")],
-)
-async def test_v3_hits_below_the_threshold_are_left_out(
-    plain_place: Place, threshold: float | None, expected: str
-) -> None:
-    """The scale is that of the scores: cosines of 0.9 and 0.5 are 0.95 and 0.75."""
+THRESHOLDS = {0: "m1 m2", 0.7: "m1 m2", 0.75: "m1 m2", None: "m1 m2", 0.8: "m1", 0.95: "m1", 0.99: "", 1: ""}
+
+
+async def test_v3_hits_below_the_threshold_are_left_out(plain_place: Place) -> None:
+    """The scale is that of the scores: cosines of 0.9 and 0.5 are 0.95 and 0.75. The page is always there."""
     await talk(plain_place, {"m1": 0.9, "m2": 0.5})
     async with plain_place.serving() as client:
-        result = await search(client, perPage=False, threadConfig=options(topK=2, threshold=threshold))
-    assert found(result) == expected
-    assert [match["score"] for match in result["matches"]] == [0.95, 0.75][: len(expected.split())]
-    assert ids(result["messages"]) == NEWEST
+        for threshold, expected in THRESHOLDS.items():
+            result = await search(client, perPage=False, threadConfig=options(topK=2, threshold=threshold))
+            assert (found(result), ids(result["messages"])) == (expected, NEWEST), threshold
+            assert [match["score"] for match in result["matches"]] == [0.95, 0.75][: len(expected.split())]
 
 
 # V4: vectors whose message is gone
@@ -210,35 +211,32 @@ async def test_v6_a_search_without_direction_has_no_hits(plain_place: Place) -> 
 # V7: few vectors, and a document that is none
 
 
-@pytest.mark.parametrize(("top_k", "expected"), [(2, "m3 m2"), (3, "m3 m2 m1"), (10, "m3 m2 m1"), (1000, "m3 m2 m1")])
-async def test_v7_few_vectors_and_a_row_that_is_none(plain_place: Place, top_k: int, expected: str) -> None:
+async def test_v7_few_vectors_and_a_row_that_is_none(plain_place: Place) -> None:
     await plain_place.database[VECTORS].insert_one({"_id": "__index_metadata__", "dimension": 4, "metric": "cosine"})
     await talk(plain_place, {"m1": 0.1, "m2": 0.2, "m3": 0.3})
     async with plain_place.serving() as client:
-        assert found(await search(client, threadConfig=options(topK=top_k))) == expected
+        for top_k, expected in {2: "m3 m2", 3: "m3 m2 m1", 10: "m3 m2 m1", 1000: "m3 m2 m1"}.items():
+            assert found(await search(client, threadConfig=options(topK=top_k))) == expected
 
 
 # V8: no vectors, no index, no search server
 
 
-@pytest.mark.parametrize("choice", ["auto", None])
 @pytest.mark.parametrize("collection", [None, "empty", "indexed", "described"])
-async def test_v8_no_vectors_give_the_ordinary_page(
-    plain_place: Place, collection: str | None, choice: str | None
-) -> None:
+async def test_v8_no_vectors_give_the_ordinary_page(plain_place: Place, collection: str | None) -> None:
     await talk(plain_place, {})
+    vectors = plain_place.database[VECTORS]
     if collection:
         await plain_place.database.create_collection(VECTORS)
     if collection == "indexed":
         await plain_place.index()
     if collection == "described":
-        await plain_place.database[VECTORS].insert_one(
-            {"_id": "__index_metadata__", "dimension": 4, "metric": "cosine"}
-        )
-    async with plain_place.serving(vector_engine=choice or plain_place.engine) as client:
-        result = await search(client, perPage=2)
-    assert (result["matches"], ids(result["messages"])) == ([], "m10 m9")
-    assert (result["total"], result["hasMore"]) == (10, True)
+        await vectors.insert_one({"_id": "__index_metadata__", "dimension": 4, "metric": "cosine"})
+    for choice in ("auto", plain_place.engine):
+        async with plain_place.serving(vector_engine=choice) as client:
+            result = await search(client, perPage=2)
+        assert (result["matches"], ids(result["messages"])) == ([], "m10 m9")
+        assert (result["total"], result["hasMore"]) == (10, True)
 
 
 async def test_v8_a_plain_server_answers_by_the_exact_engine(database: Any) -> None:
@@ -277,24 +275,23 @@ async def test_v8_an_index_that_is_ready_is_chosen(atlas_database: Any) -> None:
 # V9: blank and very long search text
 
 
-@pytest.mark.parametrize("text", ["", "   ", "\t\n", None])
-@pytest.mark.parametrize("enabled", [True, False])
-async def test_v9_blank_is_as_if_left_out(plain_place: Place, text: str | None, enabled: bool) -> None:
+async def test_v9_blank_is_as_if_left_out(plain_place: Place) -> None:
     """Not even semantic recall must be enabled, and included messages have no neighbours."""
     await talk(plain_place, {"m1": 0.9})
-    config = {"threadConfig": options()} if enabled else {"threadConfig": None}
     async with plain_place.serving() as client:
-        result = await search(client, vectorSearchString=text, include=[{"id": "m5"}], perPage=1, **config)
-    assert ids(result["messages"]) == "m10 m5"
-    assert (result["matches"], result["usage"], result["engine"]) == ([], None, None)
+        for text, config in product(("", "   ", "\t\n", None), (options(), None)):
+            asked = {"vectorSearchString": text, "threadConfig": config}
+            result = await search(client, include=[{"id": "m5"}], perPage=1, **asked)
+            assert ids(result["messages"]) == "m10 m5"
+            assert (result["matches"], result["usage"], result["engine"]) == ([], None, None)
 
 
-@pytest.mark.parametrize(("text", "expected"), [("x" * 100_000, "m1"), ("😀", ""), ("\0", ""), ("\u202e east", "m1")])
-async def test_v9_odd_text_is_no_server_error(plain_place: Place, text: str, expected: str) -> None:
+async def test_v9_odd_text_is_no_server_error(plain_place: Place) -> None:
     await talk(plain_place, {"m1": 0.9})
     async with plain_place.serving() as client:
-        result = await search(client, vectorSearchString=text, perPage=2)
-    assert (found(result), ids(result["messages"]).split()[:2]) == (expected, ["m10", "m9"])
+        for text, expected in {"x" * 100_000: "m1", "😀": "", "\0": "", "\u202e east": "m1"}.items():
+            result = await search(client, vectorSearchString=text, perPage=2)
+            assert (found(result), ids(result["messages"]).split()[:2]) == (expected, ["m10", "m9"])
 
 
 async def test_v9_long_text_is_shortened(plain_place: Place) -> None:

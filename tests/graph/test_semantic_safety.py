@@ -62,28 +62,30 @@ async def test_vectors_that_lie_open_nothing(place: Place) -> None:
             assert SECRET not in json.dumps(answer.body)
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        ([foreign("x", "t2")], ""),
-        ([foreign("x", "t2", resourceId="res-a")], "x"),
-        ([foreign("x", "t2", resourceId=None)], "x"),
-        ([foreign("x", "t9", resourceId=None)], ""),
-        ([foreign("x", "t9", resourceId="res-a")], ""),
-        ([foreign("x", "gone", resourceId="res-a")], "x"),
-        ([foreign("x", "gone", resourceId="res-b")], ""),
-        ([foreign("x", "gone", resourceId=None)], ""),
-        ([foreign("x", "t9"), foreign("x", "t2", resourceId="res-a")], "x"),
-        ([foreign("x", "t2", resourceId="res-a"), foreign("x", "t9")], "x"),
-    ],
-)
-async def test_thread_and_message_must_both_be_the_owner_s(plain_place: Place, rows: list[Row], expected: str) -> None:
+OWNERS: list[tuple[list[Row], str]] = [
+    ([foreign("x", "t2")], ""),
+    ([foreign("x", "t2", resourceId="res-a")], "x"),
+    ([foreign("x", "t2", resourceId=None)], "x"),
+    ([foreign("x", "t9", resourceId=None)], ""),
+    ([foreign("x", "t9", resourceId="res-a")], ""),
+    ([foreign("x", "gone", resourceId="res-a")], "x"),
+    ([foreign("x", "gone", resourceId="res-b")], ""),
+    ([foreign("x", "gone", resourceId=None)], ""),
+    ([foreign("x", "t9"), foreign("x", "t2", resourceId="res-a")], "x"),
+    ([foreign("x", "t2", resourceId="res-a"), foreign("x", "t9")], "x"),
+]
+
+
+async def test_thread_and_message_must_both_be_the_owner_s(plain_place: Place) -> None:
     """A message without owner belongs to its thread's; one whose thread is gone, to whom it names."""
-    await fill_two_owners(plain_place, [row("x", 0.9, thread="t2")], *rows)
+    await fill_two_owners(plain_place, [row("x", 0.9, thread="t2")])
     async with plain_place.serving() as client:
-        owned, unnamed = [await search(client, resourceId=owner) for owner in ("res-a", None)]
-    assert found(owned) == found(unnamed) == expected
-    assert ids(owned["messages"]) == ids(unnamed["messages"]) == expected
+        for rows, expected in OWNERS:
+            await plain_place.database.mastra_messages.delete_many({"id": "x"})
+            await plain_place.fill(messages=[dict(row) for row in rows])
+            owned, unnamed = [await search(client, resourceId=owner) for owner in ("res-a", None)]
+            assert found(owned) == found(unnamed) == expected, rows
+            assert ids(owned["messages"]) == ids(unnamed["messages"]) == expected
 
 
 async def test_neighbours_are_the_owner_s_as_well(plain_place: Place) -> None:
@@ -177,25 +179,24 @@ async def test_a_metadata_filter_holds_for_text_and_documents_of_any_thread(plai
         assert found(await search(client, filter={"metadata": {"n": None}})) == ""
 
 
-@pytest.mark.parametrize(
-    ("dates", "expected"),
-    [
-        ({"start": "2024-03-10T12:03:00Z"}, "m3 m4 m5"),
-        ({"end": "2024-03-10T12:02:00Z"}, "m1 m2"),
-        ({"end": "2024-03-10T12:02:00Z", "endExclusive": True}, "m1"),
-        ({"start": "2024-03-10T12:02:00Z", "end": "2024-03-10T12:04:00Z", "startExclusive": True}, "m3 m4"),
-        ({"start": "2024-03-10T12:04:00Z", "end": "2024-03-10T12:02:00Z"}, ""),
-    ],
-)
-async def test_a_range_of_dates_holds_for_matches_alone(plain_place: Place, dates: Row, expected: str) -> None:
+RANGES: list[tuple[Row, str]] = [
+    ({"start": "2024-03-10T12:03:00Z"}, "m3 m4 m5"),
+    ({"end": "2024-03-10T12:02:00Z"}, "m1 m2"),
+    ({"end": "2024-03-10T12:02:00Z", "endExclusive": True}, "m1"),
+    ({"start": "2024-03-10T12:02:00Z", "end": "2024-03-10T12:04:00Z", "startExclusive": True}, "m3 m4"),
+    ({"start": "2024-03-10T12:04:00Z", "end": "2024-03-10T12:02:00Z"}, ""),
+]
+
+
+async def test_a_range_of_dates_holds_for_matches_alone(plain_place: Place) -> None:
     await talk(plain_place, {f"m{number}": 1 - number / 10 for number in range(1, 6)})
+    config = options(topK=3, messageRange={"before": 1, "after": 0})
     async with plain_place.serving() as client:
-        result = await search(
-            client, filter={"dateRange": dates}, threadConfig=options(topK=3, messageRange={"before": 1, "after": 0})
-        )
-    assert found(result) == expected
-    before = [ids(match["before"]) for match in result["matches"]]
-    assert before == ["" if id == "m1" else f"m{int(id[1:]) - 1}" for id in expected.split()]
+        for dates, expected in RANGES:
+            result = await search(client, filter={"dateRange": dates}, threadConfig=config)
+            assert found(result) == expected
+            before = [ids(match["before"]) for match in result["matches"]]
+            assert before == ["" if id == "m1" else f"m{int(id[1:]) - 1}" for id in expected.split()]
 
 
 async def test_many_that_are_filtered_out_take_no_places(plain_place: Place) -> None:
@@ -206,18 +207,17 @@ async def test_many_that_are_filtered_out_take_no_places(plain_place: Place) -> 
         assert found(await search(client, filter={"metadata": {"open": True}})) == "n300 n301"
 
 
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
-        ({"project": "a"}, "x1"),
-        ({"project": "b"}, "x2"),
-        ({"project": "b", "vip": True}, "x2"),
-        ({"project": "b", "vip": "true"}, ""),
-        ({}, "x0 x1 x2 x3"),
-        ({"project": None}, ""),
-    ],
-)
-async def test_the_filter_of_semantic_recall_is_one_of_threads(plain_place: Place, wanted: Row, expected: str) -> None:
+THREAD_FILTERS: list[tuple[Row, str]] = [
+    ({"project": "a"}, "x1"),
+    ({"project": "b"}, "x2"),
+    ({"project": "b", "vip": True}, "x2"),
+    ({"project": "b", "vip": "true"}, ""),
+    ({"project": None}, ""),
+    ({}, "x0 x1 x2 x3"),
+]
+
+
+async def test_the_filter_of_semantic_recall_is_one_of_threads(plain_place: Place) -> None:
     """By the metadata that the thread has now, also where they are text; what the vectors copied does not count."""
     kept: list[Any] = [{}, {"project": "a"}, json.dumps({"project": "b", "vip": True}), {"project": ["a"]}]
     vectors = [row(f"x{number}", 0.9 - number / 10, thread=f"t{number}") for number in range(4)]
@@ -228,7 +228,8 @@ async def test_the_filter_of_semantic_recall_is_one_of_threads(plain_place: Plac
         vectors=vectors,
     )
     async with plain_place.serving() as client:
-        assert found(await search(client, threadConfig=options(filter=wanted))) == expected
+        for wanted, expected in THREAD_FILTERS:
+            assert found(await search(client, threadConfig=options(filter=wanted))) == expected, wanted
 
 
 async def test_times_kept_as_text_are_filtered_and_ordered(plain_place: Place) -> None:

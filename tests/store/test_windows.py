@@ -11,7 +11,8 @@ from pymongo import AsyncMongoClient
 from store.errors import InvalidArgument, LimitExceeded, StoreError
 from store.scope import EVERYBODY, Scope
 from store.source import Source
-from store.windows import IncludeItem, TargetQuery, Window, check_items, check_window, to_pipeline, widest
+from store.targets import TargetQuery, Window, widest
+from store.windows import IncludeItem, check_items, check_window, to_pipeline
 
 # What may be asked for
 
