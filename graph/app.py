@@ -41,7 +41,9 @@ def create_app(settings: Settings, *, database: Database | None = None) -> Starl
     `settings.mongodb_uri` is connected to for the lifetime of the application.
     """
     metrics = Metrics()
-    schema = create_schema(settings.query_limits, metrics, tracing=settings.opentelemetry)
+    schema = create_schema(
+        settings.query_limits, metrics, tracing=settings.opentelemetry, introspection=settings.introspection
+    )
     get_context = _context_factory(settings, create_authenticator(settings), metrics)
     endpoint = GraphQLEndpoint(schema, get_context=get_context, options=_options(settings))
 
@@ -84,7 +86,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
 
 def _options(settings: Settings) -> EndpointOptions:
     return EndpointOptions(
-        graphiql=settings.graphiql,
+        graphiql=settings.graphiql and settings.introspection,
         examples=EXAMPLES,
         max_body_bytes=settings.max_body_bytes,
         timeout=settings.request_timeout,

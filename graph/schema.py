@@ -2,7 +2,7 @@
 
 import strawberry
 from graphql import GraphQLError
-from strawberry.extensions import SchemaExtension
+from strawberry.extensions import DisableIntrospection, SchemaExtension
 from strawberry.schema.config import StrawberryConfig
 from strawberry.types import ExecutionContext
 
@@ -31,16 +31,18 @@ def create_schema(
     *,
     tracing: bool = False,
     planning: bool = True,
+    introspection: bool = True,
 ) -> Schema:
     """The whole schema, with parsed and validated documents cached, limits enforced, and operations counted.
 
     `tracing` adds spans of OpenTelemetry; it needs the extra `opentelemetry`. Without `planning` every field is
-    completed by the stock executor, to compare with.
+    completed by the stock executor, to compare with. Without `introspection` the schema tells nothing of itself,
+    and errors suggest no names.
     """
     counted = metrics or Metrics()
     return Schema(
         query=Query,
-        config=StrawberryConfig(scalar_map=SCALARS),
+        config=StrawberryConfig(scalar_map=SCALARS, disable_field_suggestions=not introspection),
         execution_context_class=PlanningExecutor if planning else None,
         extensions=[
             *_tracing(tracing),
@@ -49,6 +51,7 @@ def create_schema(
             lambda: LimitTokens(limits.max_tokens),
             lambda: CachedParsing(maxsize=CACHED_DOCUMENTS),
             lambda: LimitSize(limits),
+            *([] if introspection else [DisableIntrospection]),
             lambda: CachedValidation(maxsize=CACHED_DOCUMENTS),
         ],
     )

@@ -107,7 +107,10 @@ class Settings(BaseSettings):
     opentelemetry: bool = Field(False, description="Trace operations with OpenTelemetry (extra `opentelemetry`).")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="The least level to log.")
     log_format: Literal["text", "json"] = Field("text", description="Lines of text, or of JSON.")
-    graphiql: bool = Field(True, description="Serve GraphiQL to browsers.")
+    graphiql: bool = Field(True, description="Serve GraphiQL to browsers; needs introspection.")
+    introspection: bool = Field(
+        True, description="Let clients ask for the schema; `false` also keeps names out of error messages."
+    )
     data_dir: Path = Field(Path(".recallql"), description="Folder of the embedded server's data.")
 
     @field_validator("semantic_recall", mode="before")
