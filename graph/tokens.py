@@ -78,17 +78,22 @@ class Tokens:
             return claims
         except jwt.ExpiredSignatureError:
             raise unauthenticated("The token has expired.") from None
-        except jwt.PyJWKClientConnectionError as error:
-            log.warning("The key set cannot be fetched: %s", error)
-            raise RequestError(503, "Tokens cannot be checked at the moment.", ErrorCode.UNAVAILABLE) from error
-        except jwt.PyJWTError as error:
+        except (jwt.PyJWTError, TypeError, ValueError, AttributeError) as error:
+            # A key of another kind than the token's algorithm wants fails in the depths of its library.
             log.info("A token was refused: %s", error)
             raise unauthenticated("The token is not valid.") from None
 
     async def _key(self, token: str) -> Any:
-        if self._key_set is not None:
-            return (await asyncio.to_thread(self._key_set.get_signing_key_from_jwt, token)).key
-        return self.options.secret or self.options.public_key
+        if self._key_set is None:
+            return self.options.secret or self.options.public_key
+        kid = str(jwt.get_unverified_header(token).get("kid", ""))
+        try:
+            await asyncio.to_thread(self._key_set.get_jwk_set)
+        except Exception as error:
+            # Whatever a key server says instead of keys: no token can be checked, which is nobody's mistake.
+            log.warning("The key set cannot be read: %s", error)
+            raise RequestError(503, "Tokens cannot be checked at the moment.", ErrorCode.UNAVAILABLE) from error
+        return (await asyncio.to_thread(self._key_set.get_signing_key, kid)).key
 
     def _to_caller(self, claims: dict[str, Any]) -> Caller:
         resource_id = claims.get(self.options.claim)

@@ -154,7 +154,7 @@ async def test_a_declared_body_above_the_limit_is_not_read() -> None:
     async with make_client(EndpointOptions(max_body_bytes=50)) as client:
         response = await client.post("/graphql", json={"query": "{ hello }" + " " * 50})
     assert response.status_code == 413
-    assert the_error(response) == ("The body is larger than 50 bytes.", "BAD_USER_INPUT")
+    assert the_error(response) == ("The body is larger than 50 bytes (RECALLQL_MAX_BODY_BYTES).", "LIMIT_EXCEEDED")
 
 
 async def test_a_streamed_body_is_read_no_further_than_the_limit() -> None:
