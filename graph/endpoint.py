@@ -108,10 +108,10 @@ class GraphQLEndpoint:
     async def _execute(self, request: Request, media_type: str) -> Response:
         if request.method == "GET" and not self.options.get_queries:
             raise RequestError(405, "Queries are sent by POST.", headers={"Allow": "POST"})
-        context = await self._get_context(request)
-        parameters = await read_request(request, self.options.max_body_bytes)
         try:
             async with asyncio.timeout(self.options.timeout):
+                context = await self._get_context(request)
+                parameters = await read_request(request, self.options.max_body_bytes)
                 result = await self.schema.execute(
                     parameters.query,
                     variable_values=parameters.variables,

@@ -3,8 +3,9 @@
 Fragments count where they are spread, introspection not at all: its work is done in memory and GraphiQL needs it.
 """
 
+import asyncio
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +39,7 @@ Arguments = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """The most that a query may hold; `unpaged_rows` is what `perPage: false` counts as."""
+    """The most that a query may hold, and how long it may take; `unpaged_rows` is what `perPage: false` counts as."""
 
     max_depth: int = 15
     max_aliases: int = 50
@@ -46,6 +47,7 @@ class QueryLimits:
     max_tokens: int = 5000
     max_cost: int = 50_000
     unpaged_rows: int = 1000
+    max_seconds: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,24 @@ class LimitTokens(SchemaExtension):
         """Tell the parser."""
         self.execution_context.parse_options["max_tokens"] = self.max_tokens
         yield
+
+
+class LimitTime(SchemaExtension):
+    """Give up an operation that takes too long, over HTTP and WebSocket alike."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    async def on_execute(self) -> AsyncIterator[None]:
+        """Bound the execution; the error names the limit, its value and its setting."""
+        try:
+            async with asyncio.timeout(self.seconds):
+                yield
+        except TimeoutError:
+            raise GraphQLError(
+                f"The request took longer than {self.seconds:g} seconds (RECALLQL_REQUEST_TIMEOUT).",
+                extensions={"code": ErrorCode.LIMIT_EXCEEDED.value},
+            ) from None
 
 
 class LimitSize(SchemaExtension):

@@ -1,5 +1,6 @@
 """Logs: one line for each request, every line with the request's id, as text or as JSON."""
 
+import json
 import logging
 import re
 import secrets
@@ -77,14 +78,33 @@ class JSONFormatter(logging.Formatter):
         line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return orjson.dumps(line, default=str).decode()
+        try:
+            return orjson.dumps(line, default=str).decode()
+        except (TypeError, ValueError):
+            # Halves of surrogate pairs and huge numbers are beyond orjson.
+            return json.dumps(line, default=str)
+
+
+class TextFormatter(logging.Formatter):
+    """A record as text; what a client sends can neither begin a line nor hide one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, and one for each line of a traceback, which are indented."""
+        first, *others = super().format(record).splitlines() or [""]
+        if not record.exc_info:
+            return "".join(map(_printable, [first, *(f"\\n{line}" for line in others)]))
+        return "\n    ".join(map(_printable, [first, *others]))
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def configure_logs(level: str, format: Literal["text", "json"]) -> None:
     """Send the logs of this process to standard error, once, when it starts to serve."""
     handler = logging.StreamHandler()
     handler.addFilter(_WithRequestId())
-    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s [%(request_id)s] %(message)s")
+    text = TextFormatter("%(asctime)s %(levelname)s %(name)s [%(request_id)s] %(message)s")
     handler.setFormatter(JSONFormatter() if format == "json" else text)
     for name in ("recallql", "uvicorn"):
         logger = logging.getLogger(name)

@@ -8,7 +8,7 @@ from strawberry.types import ExecutionContext
 
 from graph.errors import ErrorCodes
 from graph.execution import PlanningExecutor
-from graph.limits import LimitSize, LimitTokens, QueryLimits
+from graph.limits import LimitSize, LimitTime, LimitTokens, QueryLimits
 from graph.metrics import Metrics, Observe
 from graph.operation import CachedParsing, CachedValidation
 from graph.query import Query
@@ -48,6 +48,7 @@ def create_schema(
             *_tracing(tracing),
             lambda: Observe(counted),
             ErrorCodes,
+            lambda: LimitTime(limits.max_seconds),
             lambda: LimitTokens(limits.max_tokens),
             lambda: CachedParsing(maxsize=CACHED_DOCUMENTS),
             lambda: LimitSize(limits),

@@ -162,6 +162,7 @@ class Settings(BaseSettings):
             max_tokens=self.max_tokens,
             max_cost=self.max_cost,
             unpaged_rows=self.max_page_size,
+            max_seconds=self.request_timeout,
         )
 
     @property

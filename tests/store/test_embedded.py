@@ -20,9 +20,13 @@ from store.embedded import EmbeddedServer, EmbeddedServerFailed, embedded_server
 
 # A process that starts a server, tells its address, and waits to be killed.
 _OWNER = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 from store.embedded import embedded_server
+
+# Whoever runs the tests may ignore these signals, and a child inherits that.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 async def main() -> None:
     async with embedded_server(Path(sys.argv[1])) as uri:
@@ -132,7 +136,7 @@ def test_no_process_outlives_the_one_that_asked(tmp_path: Path, end: signal.Sign
         server = _status(uri)["pid"]
         supervisor = _parent_of(server)
         owner.send_signal(end)
-        owner.wait()
+        owner.wait(30)
     assert supervisor != owner.pid
     assert _wait_until_gone(server, supervisor)
 
