@@ -70,11 +70,12 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
         A long list is completed in slices, between which other requests have their turn.
         """
         complete = self._plan_of(item_type, field_details_list, path)
-        rows = list(items)
-        arguments = (item_type, field_details_list, info, path, rows, position_context)
+        arguments = (item_type, field_details_list, info, path, items, position_context)
         in_stock_way: Stock = partial(super().complete_iterable_value, *arguments)
-        if complete is None:
+        # What is made while it is read can be read once only, and may fail midway.
+        if complete is None or not isinstance(items, (list, tuple)):
             return in_stock_way()
+        rows = list(items)
         if len(rows) > SLICE:
             return self._complete_in_slices(rows, complete, in_stock_way)
         try:
@@ -123,17 +124,27 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
         collected = self.collect_subfields(type_, details)
         if type_.is_type_of or collected.new_defer_usages:
             return None
-        names, attributes, completions = [], [], []
+        columns: dict[str, Completion] = {}
         for name, field_details in collected.grouped_field_set.items():
-            field = self.schema.get_field(type_, field_details[0].node.name.value)
-            attribute = field and _attribute(field)
-            completion = field and attribute and self._plan(field.type, field_details)
-            if not attribute or not completion:
+            column = self._plan_column(type_, field_details)
+            if column is None:
                 return None
-            names.append(name)
-            attributes.append(attribute)
-            completions.append(completion)
-        return _rows(names, attributes, completions)
+            columns[name] = column
+        # Nothing may be left of a selection whose fields are all skipped.
+        return _rows(columns) if columns else None
+
+    def _plan_column(self, type_: GraphQLObjectType, details: FieldDetailsList) -> Completion | None:
+        """From items to one field of each; None for a field that is not plain."""
+        name = details[0].node.name.value
+        if name == "__typename":
+            return lambda items: [type_.name] * len(items)
+        field = self.schema.get_field(type_, name)
+        attribute = field and _attribute(field)
+        completion = field and attribute and self._plan(field.type, details)
+        if not attribute or not completion:
+            return None
+        read = attrgetter(attribute)
+        return lambda items: completion(list(map(read, items)))
 
 
 def _attribute(field: GraphQLField) -> str | None:
@@ -148,12 +159,19 @@ def _nullable(type_: GraphQLOutputType) -> GraphQLOutputType:
     return type_.of_type if isinstance(type_, GraphQLNonNull) else type_
 
 
-def _rows(names: list[str], attributes: list[str], completions: list[Completion]) -> Completion:
-    steps = [(attrgetter(attribute), complete) for attribute, complete in zip(attributes, completions, strict=True)]
+def _check_kinds(values: Sequence[Any]) -> None:
+    """An error in the place of a value is raised, and an awaitable awaited, by the stock path."""
+    if any(issubclass(kind, (Exception, Awaitable)) for kind in set(map(type, values))):
+        raise Unusual
+
+
+def _rows(columns: dict[str, Completion]) -> Completion:
+    names = list(columns)
 
     def complete(items: Sequence[Any]) -> Column:
-        columns = [completion(list(map(read, items))) for read, completion in steps]
-        return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+        _check_kinds(items)
+        completed = [column(items) for column in columns.values()]
+        return [dict(zip(names, values, strict=True)) for values in zip(*completed, strict=True)]
 
     return complete
 
@@ -202,8 +220,7 @@ def _leaves(type_: GraphQLLeafType) -> Completion:
     coerce: Callable[[Any], Any] = type_.coerce_output_value
 
     def complete(column: Sequence[Any]) -> Column:
-        if any(issubclass(kind, Exception) for kind in set(map(type, column))):
-            raise Unusual
+        _check_kinds(column)
         coerced = list(map(coerce, column))
         if any(value is None or value is Undefined for value in coerced):
             raise Unusual

@@ -4,13 +4,17 @@ import base64
 import hashlib
 import hmac
 import json
+import secrets
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from pymongo import AsyncMongoClient
 
 from tests.zoo import Client, fill, message, thread
 
@@ -24,14 +28,20 @@ RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 EC_KEY = ec.generate_private_key(ec.SECP256R1())
 
 
-async def two_owners(database: Any) -> Any:
-    """Fill a database with a thread and a message for each of two owners: ta of res-a, tb of res-b."""
-    await fill(
-        database,
-        threads=[thread("ta", "res-a"), thread("tb", "res-b")],
-        messages=[message("ma", "ta"), message("mb", "tb", resourceId="res-b")],
-    )
-    return database
+@asynccontextmanager
+async def two_owners(uri: str) -> AsyncIterator[Any]:
+    """A database with a thread and a message for each of two owners: ta of res-a, tb of res-b. It is only read."""
+    async with AsyncMongoClient[dict[str, Any]](uri) as client:
+        database = client[f"recallql_owners_{secrets.token_hex(4)}"]
+        await fill(
+            database,
+            threads=[thread("ta", "res-a"), thread("tb", "res-b")],
+            messages=[message("ma", "ta"), message("mb", "tb", resourceId="res-b")],
+        )
+        try:
+            yield database
+        finally:
+            await client.drop_database(database.name)
 
 
 async def send(client: Client, **headers: str) -> httpx.Response:

@@ -109,14 +109,14 @@ HEADERS = st.fixed_dictionaries(
 
 
 @given(body=BODIES, headers=HEADERS)
-@examples(250)
+@examples(200)
 async def test_any_body_with_any_headers_is_answered(client: Client, body: bytes, headers: dict[str, str]) -> None:
     encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
     check(await client.http.post("/graphql", content=body, headers=encoded))
 
 
 @given(parameters=PARAMETERS)
-@examples(150)
+@examples(120)
 async def test_any_parameters_are_answered(client: Client, parameters: dict[str, Any]) -> None:
     body = json.dumps(parameters).encode()
     check(await client.http.post("/graphql", content=body, headers=JSON))
@@ -128,7 +128,7 @@ PIECES = st.tuples(NAMES.map(quote), TEXT).map("=".join)
 
 
 @given(pieces=st.lists(PIECES, max_size=5), glue=st.sampled_from("&;#"))
-@examples(150)
+@examples(120)
 async def test_any_query_string_is_answered(client: Client, pieces: list[str], glue: str) -> None:
     check(await client.http.get("/graphql?" + glue.join(pieces), headers={"Accept": "application/json"}))
 
@@ -183,13 +183,13 @@ LITERALS: dict[str, st.SearchStrategy[ValueNode]] = {
 
 
 @given(document=st.one_of([queries(SCHEMA, fields=[name], custom_scalars=LITERALS) for name in WAYS_IN]))
-@examples(100)
+@examples(60)
 async def test_any_document_of_the_schema_is_answered(client: Client, document: str) -> None:
     check(await client.http.post("/graphql", json={"query": document}))
 
 
 @given(document=queries(SCHEMA, custom_scalars=LITERALS, mode=Mode.NEGATIVE))
-@examples(60)
+@examples(40)
 async def test_any_document_that_is_nearly_of_the_schema_is_answered(client: Client, document: str) -> None:
     check(await client.http.post("/graphql", json={"query": document}))
 
@@ -217,6 +217,6 @@ def requests(name: str) -> st.SearchStrategy[dict[str, Any]]:
 
 
 @given(request=st.one_of([requests(name) for name in WAYS_IN]))
-@examples(300)
+@examples(200)
 async def test_any_variables_are_answered(client: Client, request: dict[str, Any]) -> None:
     check(await client.http.post("/graphql", content=json.dumps(request), headers=JSON))

@@ -15,10 +15,11 @@ from tests.graph.callers import EVERYTHING, QUERY, SECRET, bearer, refusal, send
 from tests.zoo import Client, serving
 
 
-@pytest.fixture
-async def filled(plain_database: Any) -> Any:
+@pytest.fixture(scope="module")
+async def filled(anyio_backend: str, mongodb_uri: str) -> AsyncIterator[Any]:
     """ta of res-a, and tb of res-b."""
-    return await two_owners(plain_database)
+    async with two_owners(mongodb_uri) as database:
+        yield database
 
 
 # Nobody in particular

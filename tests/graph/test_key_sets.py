@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,10 +34,11 @@ from tests.graph.callers import (
 from tests.zoo import serving
 
 
-@pytest.fixture
-async def filled(plain_database: Any) -> Any:
+@pytest.fixture(scope="module")
+async def filled(anyio_backend: str, mongodb_uri: str) -> AsyncIterator[Any]:
     """ta of res-a, and tb of res-b."""
-    return await two_owners(plain_database)
+    async with two_owners(mongodb_uri) as database:
+        yield database
 
 
 @dataclass

@@ -1,9 +1,11 @@
 """What one request may ask: each limit names itself, its value and its setting, before the database is asked."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from types import TracebackType
 
 import pytest
 from graphql import get_introspection_query
@@ -268,3 +270,17 @@ async def test_an_ordinary_dashboard_passes(defaults: Limited) -> None:
 async def test_every_row_of_one_thread_passes(defaults: Limited) -> None:
     data = await defaults.allow('{ recall(threadId: "t1", perPage: false) { messages { id text } total } }')
     assert data["recall"]["total"] == 10
+
+
+def tracebacks() -> int:
+    """How many tracebacks, each of which keeps whole frames alive, somebody still holds."""
+    gc.collect()
+    return sum(isinstance(held, TracebackType) for held in gc.get_objects())
+
+
+async def test_nothing_of_what_is_refused_is_kept(defaults: Limited) -> None:
+    refused = ("{ threads(perPage: -%d) { total } }", '{ recall(threadId: "%d", filter: {metadata: []}) { total } }')
+    before = tracebacks()
+    for number in range(1, 100):
+        assert (await defaults.client.ask(refused[number % 2] % number)).code == "BAD_USER_INPUT"
+    assert tracebacks() < before + 50

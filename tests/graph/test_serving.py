@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pymongo import AsyncMongoClient
 from starlette.responses import Response
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
@@ -48,12 +49,16 @@ class Slow:
         return await proper_reply(body)
 
 
-@pytest.fixture
-async def filled(plain_database: Any) -> Any:
+@pytest.fixture(scope="module")
+async def filled(anyio_backend: str, mongodb_uri: str) -> AsyncIterator[Any]:
     """A thread with a thousand long messages: sixteen megabytes."""
     rows = [message(f"m{number}", "t1", number, text="x" * 16_000) for number in range(1000)]
-    await fill(plain_database, threads=[thread("t1")], messages=rows)
-    return plain_database
+    async with AsyncMongoClient[dict[str, Any]](mongodb_uri) as client:
+        database = client["recallql_serving"]
+        await client.drop_database(database.name)
+        await fill(database, threads=[thread("t1")], messages=rows)
+        yield database
+        await client.drop_database(database.name)
 
 
 @asynccontextmanager
@@ -157,10 +162,11 @@ async def test_a_search_over_websocket_has_no_more_time_than_over_http(
     assert "LIMIT_EXCEEDED" in json.dumps(answer)
 
 
-@pytest.fixture
-async def server(tmp_path: Path, mongodb_uri: str, filled: Any) -> AsyncIterator[ServerProcess]:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, mongodb_uri: str, filled: Any) -> Iterator[ServerProcess]:
     """A server over a thousand long messages."""
-    with running(tmp_path, mongodb_uri=mongodb_uri, database=filled.name, request_timeout=2) as server:
+    own = {"mongodb_uri": mongodb_uri, "database": filled.name, "request_timeout": 3}
+    with running(tmp_path_factory.mktemp("server"), **own) as server:
         yield server
 
 

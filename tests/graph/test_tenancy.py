@@ -24,7 +24,7 @@ from tests.zoo import Answer, Client, as_document, ask_recall, fill, message, se
 WORD = "zebra"
 """Stands in every row of the other owner, in ids, titles, metadata, working memory, texts and vectors."""
 MINE, OTHER = "res-a", WORD
-SAMPLES = 30
+SAMPLES = 20
 """How many combinations of arguments are tried for a field, beside each value of each argument alone."""
 DEPTH = 4
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,10 +36,11 @@ from tests.graph.server import serve
 from tests.zoo import serving
 
 
-@pytest.fixture
-async def filled(plain_database: Any) -> Any:
+@pytest.fixture(scope="module")
+async def filled(anyio_backend: str, mongodb_uri: str) -> AsyncIterator[Any]:
     """ta of res-a, and tb of res-b."""
-    return await two_owners(plain_database)
+    async with two_owners(mongodb_uri) as database:
+        yield database
 
 
 @pytest.mark.parametrize(
