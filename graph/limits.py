@@ -6,7 +6,7 @@ Fragments count where they are spread, introspection not at all: its work is don
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphql import (
@@ -20,6 +20,7 @@ from graphql import (
     OperationDefinitionNode,
     SelectionSetNode,
     get_named_type,
+    get_operation_ast,
     is_list_type,
     is_object_type,
     value_from_ast_untyped,
@@ -44,7 +45,7 @@ class QueryLimits:
     max_depth: int = 15
     max_aliases: int = 50
     max_directives: int = 50
-    max_tokens: int = 5000
+    max_tokens: int = 3000
     max_cost: int = 50_000
     unpaged_rows: int = 1000
     max_seconds: float = 30.0
@@ -109,14 +110,15 @@ class LimitSize(SchemaExtension):
         self.limits = limits
 
     def on_validate(self) -> Iterator[None]:
-        """Measure every operation of the document."""
+        """Measure the operation that is to run; a document that does not tell which is refused later."""
         context = self.execution_context
         document = context.graphql_document
         if document is not None:
-            operations = [node for node in document.definitions if isinstance(node, OperationDefinitionNode)]
+            operation = get_operation_ast(document, context._provided_operation_name)
             given = context.variables or {}
-            measured = [Measuring(context.schema._schema, document, node, given, self.limits) for node in operations]
-            context.pre_execution_errors = [error for one in measured for error in one.check()] or None
+            if operation is not None:
+                measuring = Measuring(context.schema._schema, document, operation, given, self.limits)
+                context.pre_execution_errors = measuring.check() or None
         yield
 
 
@@ -129,7 +131,8 @@ class Measuring:
     operation: OperationDefinitionNode
     variables: Arguments
     limits: QueryLimits
-    _fragments: dict[tuple[str, int], Size] = field(default_factory=dict)
+    _fragments: dict[str, tuple[Size, Size]] = field(default_factory=dict)
+    _selections: dict[str, SelectionSetNode] = field(default_factory=dict)
 
     def check(self) -> list[GraphQLError]:
         """An error for each limit that the operation passes."""
@@ -158,6 +161,8 @@ class Measuring:
             if definition.default_value is not None
         }
         self.variables = {**defaults, **self.variables}
+        fragments = (node for node in self.document.definitions if isinstance(node, FragmentDefinitionNode))
+        self._selections = {node.name.value: node.selection_set for node in fragments}
         own = Size(directives=len(self.operation.directives or ()))
         root = self.schema.get_root_type(self.operation.operation)
         return own.beside(self._selection(self.operation.selection_set, root, 1))
@@ -175,18 +180,19 @@ class Measuring:
         if isinstance(node, InlineFragmentNode):
             return self._selection(node.selection_set, parent, rows)
         assert isinstance(node, FragmentSpreadNode)
-        key = (node.name.value, rows)
-        if key not in self._fragments:
-            # Stands in while the fragment is measured: one that spreads itself ends here, and validation refuses it.
-            self._fragments[key] = Size()
-            self._fragments[key] = self._selection(self._selection_of(node.name.value), parent, rows)
-        return self._fragments[key]
+        without, with_one = self._fragment(node.name.value, parent)
+        # The cost is linear in the rows, so that a fragment is measured once however many rows it is spread on.
+        return replace(with_one, cost=without.cost + rows * (with_one.cost - without.cost))
 
-    def _selection_of(self, fragment: str) -> SelectionSetNode | None:
-        for node in self.document.definitions:
-            if isinstance(node, FragmentDefinitionNode) and node.name.value == fragment:
-                return node.selection_set
-        return None
+    def _fragment(self, name: str, parent: object) -> tuple[Size, Size]:
+        """The sizes of a fragment on no row and on one."""
+        if name not in self._fragments:
+            # Stands in while the fragment is measured: one that spreads itself ends here, and validation refuses it.
+            self._fragments[name] = (Size(), Size())
+            selected = self._selections.get(name)
+            sizes = (self._selection(selected, parent, 0), self._selection(selected, parent, 1))
+            self._fragments[name] = sizes
+        return self._fragments[name]
 
     def _field(self, node: FieldNode, parent: object, rows: int) -> Size:
         name = node.name.value

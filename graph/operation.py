@@ -55,4 +55,16 @@ class CachedValidation(ValidationCache):
         if self.execution_context.pre_execution_errors:
             yield
             return
-        yield from super().on_validate()
+        validating = super().on_validate()
+        next(validating)
+        for error in self.execution_context.pre_execution_errors or ():
+            _forget_frames(error)
+        yield
+        next(validating, None)
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """Cached errors would keep alive all that was on the stack when they were raised."""
+    while error is not None:
+        error.__traceback__ = error.__context__ = error.__cause__ = None
+        error = getattr(error, "original_error", None)

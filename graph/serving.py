@@ -128,4 +128,4 @@ def _calm_garbage_collector() -> None:
     """Large answers are many short-lived objects without cycles: looking through them costs a third of their time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(10_000, 10, 10)

@@ -40,7 +40,7 @@ class Settings(BaseSettings):
     max_depth: int = Field(15, ge=1, description="The most levels of a query.")
     max_aliases: int = Field(50, ge=0, description="The most aliases in a query.")
     max_directives: int = Field(50, ge=0, description="The most directives in a query.")
-    max_tokens: int = Field(5000, ge=1, description="The most tokens of a query.")
+    max_tokens: int = Field(3000, ge=1, description="The most tokens of a query.")
     max_cost: int = Field(50_000, ge=1, description="The most rows that a query may ask for, nested lists multiplied.")
     request_timeout: float = Field(30.0, gt=0, description="Seconds that one request may take.")
     last_messages: Annotated[Annotated[int, Field(ge=0)] | Literal[False], BeforeValidator(_false)] = Field(
