@@ -24,7 +24,6 @@ import bson
 import strawberry
 from strawberry.schema.config import StrawberryConfig
 
-from bench.__main__ import calm_garbage_collector
 from bench.rows import LONG_OWNER, LONG_TEXT, messages
 from bench.stock import encode as encode_plainly
 from graph.execution import PlanningExecutor
@@ -32,6 +31,7 @@ from graph.messages import Message
 from graph.operation import CachedParsing, CachedValidation
 from graph.response import encode
 from graph.scalars import SCALARS
+from graph.serving import _calm_garbage_collector as calm_garbage_collector
 from store.messages import Message as StoredMessage
 from store.messages import MessageOrigin
 from store.scope import EVERYBODY

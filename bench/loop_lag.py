@@ -23,12 +23,13 @@ from unittest.mock import patch
 
 from pymongo import AsyncMongoClient
 
-from bench.__main__ import Place, calm_garbage_collector, new_place, running
+from bench.__main__ import Place, new_place, running
 from bench.callers import InProcess
 from bench.measuring import percentile
 from bench.queries import THREADS, Workload
 from bench.rows import LONG_TEXT, Size, load, owner_id, thread_id
 from graph.app import create_app
+from graph.serving import _calm_garbage_collector as calm_garbage_collector
 
 CLIENTS = 16
 WORTH_NAMING = 0.003
