@@ -219,6 +219,8 @@ class World:
         """Insert every row, and look at them as the application does at its start."""
         await fill_with_odd_rows(self.database)
         await self.memory.survey()
+        # Only the first search for a text costs tokens; the second executor would answer with none.
+        await self.search.embedder.embed(["a broken teapot"])
 
     def close(self) -> None:
         """Drop the database."""
