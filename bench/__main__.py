@@ -36,7 +36,7 @@ from bench.traffic import Traffic, TrafficCounter
 from graph.app import create_app
 
 # Private to the server; the bench measures what is served.
-from graph.serving import _calm_garbage_collector as calm_garbage_collector
+from graph.serving import calm_garbage_collector as calm_garbage_collector
 from graph.settings import Settings
 from store.driver import Database
 from store.embedded import embedded_server

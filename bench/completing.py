@@ -31,7 +31,7 @@ from graph.messages import Message
 from graph.operation import CachedParsing, CachedValidation
 from graph.response import encode
 from graph.scalars import SCALARS
-from graph.serving import _calm_garbage_collector as calm_garbage_collector
+from graph.serving import calm_garbage_collector as calm_garbage_collector
 from store.messages import Message as StoredMessage
 from store.messages import MessageOrigin
 from store.scope import EVERYBODY

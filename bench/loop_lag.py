@@ -29,7 +29,7 @@ from bench.measuring import percentile
 from bench.queries import THREADS, Workload
 from bench.rows import LONG_TEXT, Size, load, owner_id, thread_id
 from graph.app import create_app
-from graph.serving import _calm_garbage_collector as calm_garbage_collector
+from graph.serving import calm_garbage_collector as calm_garbage_collector
 
 CLIENTS = 16
 WORTH_NAMING = 0.003

@@ -118,13 +118,13 @@ def _serve(settings: Settings, *, is_sample: bool) -> None:
         timeout_graceful_shutdown=int(settings.request_timeout),
     )
     server = _Server(config, settings, is_sample)
-    _calm_garbage_collector()
+    calm_garbage_collector()
     server.run()
     if not server.started:
         sys.exit(1)
 
 
-def _calm_garbage_collector() -> None:
+def calm_garbage_collector() -> None:
     """Large answers are many short-lived objects without cycles: looking through them costs a third of their time."""
     gc.collect()
     gc.freeze()
