@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from pymongo.monitoring import CommandListener, CommandStartedEvent
+
 from store.embedders.protocol import Embeddings
 from store.embedders.toy import ToyEmbedder
 from store.errors import EmbedderFailed
@@ -75,3 +77,16 @@ def long_text(sentences: int) -> str:
 async def say(database: Any, id: str, text: str) -> None:
     """Change the text of a message."""
     await database.mastra_messages.update_one({"id": id}, {"$set": {"content": zoo.message(id, text=text)["content"]}})
+
+
+class Commands(CommandListener):
+    """The names of the commands that a client sends."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def started(self, event: CommandStartedEvent) -> None:
+        self.names.append(event.command_name)
+
+    def succeeded(self, event: Any) -> None: ...
+    def failed(self, event: Any) -> None: ...

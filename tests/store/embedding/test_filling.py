@@ -8,7 +8,6 @@ import pytest
 from bson import ObjectId, json_util
 from bson.binary import BinaryVectorDtype
 from pymongo import AsyncMongoClient
-from pymongo.monitoring import CommandListener, CommandStartedEvent
 
 from store.embedders.toy import ToyEmbedder
 from store.embedding.filling import fill
@@ -17,6 +16,7 @@ from tests import zoo
 from tests.store.embedding.filled import (
     VECTORS,
     BreakingEmbedder,
+    Commands,
     HeardEmbedder,
     RenamedEmbedder,
     long_text,
@@ -24,20 +24,6 @@ from tests.store.embedding.filled import (
     stored,
     texts_of,
 )
-
-
-class Commands(CommandListener):
-    """The names of the commands that a client sends."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def started(self, event: CommandStartedEvent) -> None:
-        self.names.append(event.command_name)
-
-    def succeeded(self, event: Any) -> None: ...
-    def failed(self, event: Any) -> None: ...
-
 
 # What is written
 
