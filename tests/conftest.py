@@ -1,16 +1,13 @@
 """One MongoDB-compatible server for the whole run, and a database of its own for each test that wants one."""
 
 import os
-import secrets
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from motor.motor_asyncio import AsyncIOMotorClient
-from pymongo import AsyncMongoClient
 
 from store.embedded import EmbeddedServer
+from tests.databases import new_database
 
 
 @pytest.fixture(scope="session")
@@ -38,25 +35,12 @@ def driver(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def database(anyio_backend: str, mongodb_uri: str, driver: str) -> AsyncIterator[Any]:
     """A new, empty database, once through each driver; dropped after the test."""
-    async with _new_database(mongodb_uri, driver) as database:
+    async with new_database(mongodb_uri, driver) as database:
         yield database
 
 
 @pytest.fixture
 async def plain_database(anyio_backend: str, mongodb_uri: str) -> AsyncIterator[Any]:
     """A new, empty database through PyMongo alone, for tests in which the driver does not matter."""
-    async with _new_database(mongodb_uri, "pymongo") as database:
+    async with new_database(mongodb_uri, "pymongo") as database:
         yield database
-
-
-@asynccontextmanager
-async def _new_database(uri: str, driver: str) -> AsyncIterator[Any]:
-    name = f"recallql_test_{secrets.token_hex(6)}"
-    client: Any = AsyncMongoClient(uri) if driver == "pymongo" else AsyncIOMotorClient(uri)
-    try:
-        yield client[name]
-    finally:
-        await client.drop_database(name)
-        # Motor's close answers nothing, PyMongo's must be awaited.
-        if (closing := client.close()) is not None:
-            await closing

@@ -5,17 +5,15 @@
 
 import json
 import os
-import secrets
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from motor.motor_asyncio import AsyncIOMotorClient
-from pymongo import AsyncMongoClient
+
+from tests.databases import new_database
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -45,29 +43,15 @@ def atlas_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 async def atlas_database(anyio_backend: str, atlas_uri: str, driver: str) -> AsyncIterator[Any]:
     """A new, empty database of the emulated Atlas, once through each driver; dropped after the test."""
-    async with new_atlas_database(atlas_uri, driver) as database:
+    async with new_database(atlas_uri, driver) as database:
         yield database
 
 
 @pytest.fixture
 async def plain_atlas_database(anyio_backend: str, atlas_uri: str) -> AsyncIterator[Any]:
     """A new, empty database of the emulated Atlas through PyMongo alone."""
-    async with new_atlas_database(atlas_uri, "pymongo") as database:
+    async with new_database(atlas_uri, "pymongo") as database:
         yield database
-
-
-@asynccontextmanager
-async def new_atlas_database(uri: str, driver: str = "pymongo", **options: Any) -> AsyncIterator[Any]:
-    """A database of the emulated Atlas for the length of a block; `options` are the client's."""
-    name = f"recallql_test_{secrets.token_hex(6)}"
-    client: Any = (AsyncMongoClient if driver == "pymongo" else AsyncIOMotorClient)(uri, **options)
-    try:
-        yield client[name]
-    finally:
-        await client.drop_database(name)
-        # Motor's close answers nothing, PyMongo's must be awaited.
-        if (closing := client.close()) is not None:
-            await closing
 
 
 async def set_index_state(database: Any, collection: str, name: str, status: str, *, queryable: bool = False) -> None:

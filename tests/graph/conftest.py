@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.atlas.fixtures import atlas_database, atlas_uri, new_atlas_database
+from tests.atlas.fixtures import atlas_database, atlas_uri
+from tests.databases import new_database
 from tests.graph.semantic import Place
 
 __all__ = ["atlas_database", "atlas_uri"]
@@ -25,12 +26,12 @@ def uri(request: pytest.FixtureRequest, engine: str) -> str:
 @pytest.fixture
 async def place(anyio_backend: str, uri: str, engine: str, driver: str) -> AsyncIterator[Place]:
     """An empty database for each engine, through each driver."""
-    async with new_atlas_database(uri, driver) as database:
+    async with new_database(uri, driver) as database:
         yield Place(database, engine)
 
 
 @pytest.fixture
 async def plain_place(anyio_backend: str, uri: str, engine: str) -> AsyncIterator[Place]:
     """An empty database for each engine, through PyMongo alone."""
-    async with new_atlas_database(uri) as database:
+    async with new_database(uri) as database:
         yield Place(database, engine)

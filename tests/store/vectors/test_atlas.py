@@ -15,7 +15,8 @@ from store.vectors.cache import RowsCache
 from store.vectors.exact import ExactEngine
 from store.vectors.search_indexes import create_vector_index
 from store.vectors.similarity import Match
-from tests.atlas.fixtures import create_index, new_atlas_database, set_index_state
+from tests.atlas.fixtures import create_index, set_index_state
+from tests.databases import new_database
 from tests.store.vectors.test_engines import VECTORS, find, ids, query, row
 
 MASTRA = ("_id", "document")
@@ -50,7 +51,7 @@ def commands() -> Commands:
 @pytest.fixture
 async def counted_database(anyio_backend: str, atlas_uri: str, commands: Commands) -> AsyncIterator[Any]:
     """A database of the emulated Atlas whose commands are counted."""
-    async with new_atlas_database(atlas_uri, event_listeners=[commands]) as database:
+    async with new_database(atlas_uri, event_listeners=[commands]) as database:
         yield database
 
 
