@@ -6,14 +6,15 @@ the rest only the metadata are decoded. Every other document is decoded in the p
 """
 
 from collections import Counter
-from operator import itemgetter
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import bson
 import numpy as np
 from bson.binary import VECTOR_SUBTYPE, Binary
 from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.int64 import Int64
+from numpy.typing import NDArray
 
 from store.vectors.batch import VectorBatch
 from store.vectors.finding import Places, find_documents, find_embeddings
@@ -24,12 +25,42 @@ _OPTIONS: CodecOptions[dict[str, Any]] = CodecOptions(
 )
 _NUMBERS = {int, float, Int64}
 
-# Where a document begins and ends in the batch.
-_Span = tuple[int, int]
-# Whom a vector belongs to: message, thread and resource.
-_Owner = tuple[str, str | None, str | None]
-# Where a document begins, whom its vector belongs to, and the vector.
-_Row = tuple[int, _Owner, Vectors]
+
+_Metadata = dict[str, Any]
+_Texts = list[str | None]
+
+
+class _Rows(NamedTuple):
+    """Some rows of a batch: where their documents begin, the ids of message, thread and resource, and the vectors."""
+
+    starts: Places
+    ids: tuple[_Texts, _Texts, _Texts]
+    vectors: Vectors
+
+    @classmethod
+    def of(cls, starts: Places, metadata: list[_Metadata], vectors: Vectors) -> "_Rows":
+        """The rows of the documents that begin there and have these metadata and vectors."""
+        messages, threads, resources = (
+            [_text(each.get(field)) for each in metadata] for field in ("message_id", "thread_id", "resource_id")
+        )
+        return cls(starts, (messages, threads, resources), vectors)
+
+    @classmethod
+    def joined(cls, parts: "list[_Rows]") -> "_Rows":
+        """The rows of all parts, in stored order."""
+        if len(parts) == 1:
+            return parts[0]
+        messages, threads, resources = (
+            list(chain.from_iterable(part.ids[column] for part in parts)) for column in range(3)
+        )
+        starts, vectors = (np.concatenate([part[column] for part in parts]) for column in (0, 2))
+        return cls(starts, (messages, threads, resources), vectors).at(np.argsort(starts))
+
+    def at(self, places: NDArray[np.int64]) -> "_Rows":
+        """The rows at these places, in this order."""
+        chosen = places.tolist()
+        messages, threads, resources = ([column[place] for place in chosen] for column in self.ids)
+        return _Rows(self.starts[places], (messages, threads, resources), self.vectors[places])
 
 
 def decode_batch(data: bytes, dimensions: int) -> VectorBatch:
@@ -41,70 +72,56 @@ def decode_batch(data: bytes, dimensions: int) -> VectorBatch:
     counted, and slowly: who refuses them had better stop at the first batch that has some. Raises
     bson.errors.InvalidBSON for bytes that are no documents.
     """
-    rows: list[_Row] = []
-    others: list[_Span] = []
+    parts: list[_Rows] = []
     documents = find_documents(data)
     for form in forms(dimensions):
-        sound, odd, documents = _rows_of(data, documents, form)
-        rows += sound
-        others += odd
-    plain, other_lengths = _plain_rows(data, others + _spans(documents), dimensions)
-    return _batch(sorted(rows + plain, key=itemgetter(0)), dimensions, other_lengths)
+        if not len(documents):
+            break
+        rows, documents = _rows_of(data, documents, form)
+        parts.append(rows)
+    plain, other_lengths = _plain_rows(data, documents, dimensions)
+    rows = _Rows.joined([part for part in (*parts, plain) if len(part.starts)] or [plain])
+    if None in rows.ids[0]:
+        rows = rows.at(np.flatnonzero([message_id is not None for message_id in rows.ids[0]]))
+    messages, threads, resources = rows.ids
+    message_ids = [message_id for message_id in messages if message_id is not None]
+    return VectorBatch(rows.vectors, message_ids, threads, resources, other_lengths)
 
 
-def _spans(documents: Places) -> list[_Span]:
-    return [(start, end) for start, end in documents.tolist()]
+def _rows_of(data: bytes, documents: Places, form: Form) -> tuple[_Rows, Places]:
+    """The rows of the documents of this form, and the documents that do not have it."""
+    found = find_embeddings(data, documents, form.head, form.size)
+    view = memoryview(data)
+    vectors, is_sound = form.read([view[place : place + form.size] for place in found.bodies.tolist()])
+    chosen, metadata = documents[found.chosen], found.metadata
+    others = documents[~found.chosen]
+    if not is_sound.all():
+        others = np.sort(np.concatenate((others, chosen[~is_sound])), axis=0)
+        chosen, metadata, vectors = chosen[is_sound], metadata[is_sound], vectors[is_sound]
+    ends = (chosen[:, 1] - 1).tolist()
+    pieces = [view[start:end] for start, end in zip(metadata.tolist(), ends, strict=True)]
+    return _Rows.of(chosen[:, 0], bson.decode_all(b"".join(pieces), _OPTIONS), vectors), others
 
 
-def _rows_of(data: bytes, documents: Places, form: Form) -> tuple[list[_Row], list[_Span], Places]:
-    """The rows of the documents of this form, those that only seem to have it, and the other documents."""
-    view, found = memoryview(data), find_embeddings(data, documents, form.head, form.size)
-    spans = _spans(documents[found.chosen])
-    vectors, sound = form.read([view[place : place + form.size] for place in found.bodies.tolist()])
-    pieces = [view[place : end - 1] for place, (_, end) in zip(found.metadata.tolist(), spans, strict=True)]
-    decoded = bson.decode_all(b"".join(pieces), _OPTIONS)
-    rows: list[_Row] = []
-    odd: list[_Span] = []
-    for span, metadata, vector, is_sound in zip(spans, decoded, vectors, sound.tolist(), strict=True):
-        if not is_sound:
-            odd.append(span)
-        elif owner := _owner(metadata):
-            rows.append((span[0], owner, vector))
-    return rows, odd, documents[~found.chosen]
-
-
-def _plain_rows(data: bytes, spans: list[_Span], dimensions: int) -> tuple[list[_Row], Counter[int]]:
+def _plain_rows(data: bytes, documents: Places, dimensions: int) -> tuple[_Rows, Counter[int]]:
     """The rows of these documents, decoded in the plain way, and the lengths of vectors of other lengths."""
-    rows: list[_Row] = []
+    starts: list[int] = []
+    metadata: list[_Metadata] = []
+    vectors: list[Vectors] = []
     other_lengths: Counter[int] = Counter()
-    for start, end in spans:
+    for start, end in documents.tolist():
         document = bson.decode(data[start:end], _OPTIONS)
-        owner, vector = _owner(document.get("metadata")), _numbers(document.get("embedding"))
-        if owner is None or vector is None:
+        vector, owner = _numbers(document.get("embedding")), document.get("metadata")
+        if vector is None or not isinstance(owner, dict) or _text(owner.get("message_id")) is None:
             continue
         if len(vector) == dimensions:
-            rows.append((start, owner, vector))
+            starts.append(start)
+            metadata.append(owner)
+            vectors.append(vector)
         else:
             other_lengths[len(vector)] += 1
-    return rows, other_lengths
-
-
-def _batch(rows: list[_Row], dimensions: int, other_lengths: Counter[int]) -> VectorBatch:
-    if not rows:
-        return VectorBatch(np.empty((0, dimensions), dtype=np.float32), [], [], [], other_lengths)
-    _, owners, vectors = zip(*rows, strict=True)
-    messages, threads, resources = zip(*owners, strict=True)
-    return VectorBatch(np.stack(vectors), list(messages), list(threads), list(resources), other_lengths)
-
-
-def _owner(metadata: object) -> _Owner | None:
-    """Whom a vector with these metadata belongs to; None when they name no message."""
-    if not isinstance(metadata, dict):
-        return None
-    message_id = _text(metadata.get("message_id"))
-    if message_id is None:
-        return None
-    return message_id, _text(metadata.get("thread_id")), _text(metadata.get("resource_id"))
+    matrix = np.stack(vectors) if vectors else np.empty((0, dimensions), dtype=np.float32)
+    return _Rows.of(np.array(starts, dtype=np.int64), metadata, matrix), other_lengths
 
 
 def _text(value: object) -> str | None:

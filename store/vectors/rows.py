@@ -94,6 +94,11 @@ class _Directed:
         rows = np.flatnonzero(np.isfinite(lengths) & (lengths > 0))
         return cls(batch, rows, lengths[rows])
 
+    def unit_vectors(self, chosen: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The vectors of the chosen of `rows`, of length 1."""
+        vectors = self.batch.vectors[self.rows[chosen]] / self.lengths[chosen, None]
+        return vectors.astype(np.float32)
+
     def message_ids(self) -> Iterator[str]:
         return map(self.batch.message_ids.__getitem__, self.rows.tolist())
 
@@ -109,12 +114,25 @@ def _numbered(ids: Iterable[Id]) -> tuple[dict[Id, int], NDArray[np.int64]]:
 
 def _columns(parts: list[_Directed], order: NDArray[np.int64], dimensions: int) -> NDArray[np.float32]:
     """The unit vectors of all the parts as columns: column i is row `order[i]`."""
-    vectors = [part.batch.vectors[row] for part in parts for row in part.rows.tolist()]
-    lengths = np.concatenate([part.lengths for part in parts]) if parts else np.empty(0)
     columns = np.empty((dimensions, len(order)), dtype=np.float32)
-    for start in range(0, len(order), _CHUNK):
-        rows = order[start : start + _CHUNK]
-        chunk = np.stack([vectors[row] for row in rows.tolist()]) / lengths[rows, None]
-        columns[:, start : start + _CHUNK] = chunk.astype(np.float32).T
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    first = 0
+    for part in parts:
+        own = places[first : first + len(part.rows)]
+        first += len(part.rows)
+        by_place = np.argsort(own)
+        for start in range(0, len(own), _CHUNK):
+            chosen = by_place[start : start + _CHUNK]
+            _set_columns(columns, own[chosen], part.unit_vectors(chosen))
     columns.flags.writeable = False
     return columns
+
+
+def _set_columns(columns: NDArray[np.float32], places: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+    """Writes the vectors, one a row, to these columns; the places ascend."""
+    first, last = int(places[0]), int(places[-1])
+    if last - first == len(places) - 1:
+        columns[:, first : last + 1] = vectors.T
+    else:
+        columns[:, places] = vectors.T

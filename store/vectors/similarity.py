@@ -3,8 +3,9 @@
 Pure and synchronous; a large scope takes milliseconds and belongs into a worker thread.
 """
 
+import math
 from collections import deque
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,14 +15,14 @@ from store.vectors.rows import VectorRows
 
 # What float32 vectors tell apart, and so what scores are rounded to.
 DECIMALS = 6
-_STEP = 2 * 10.0**-DECIMALS
+_SCALE = 10.0**DECIMALS
+_STEP = 2 / _SCALE
 _FIRST_DEPTH = 8
 # Rows compared in float64 at a time.
 _CHUNK = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """A message that resembles the query. `score` is (1 + cosine) / 2 of its best vector, rounded."""
 
     message_id: str
@@ -42,8 +43,8 @@ def rank(
         raise EmbeddingMismatch(
             f"The stored vectors have {rows.dimensions} numbers, the query's vector has {vector.size}."
         )
-    length = np.linalg.norm(vector)
-    if not np.isfinite(length) or length == 0:
+    length = math.sqrt(vector.dot(vector))
+    if not math.isfinite(length) or length == 0:
         return Ranking(rows, vector, slice(0, 0), threshold)
     return Ranking(rows, vector / length, rows.scope(thread_id), threshold)
 
@@ -105,20 +106,17 @@ class Ranking:
         """The places and scores of the best rows: everything, and nothing else, at or above some score."""
         size = self._similarities.size
         cut = float(np.partition(self._similarities, size - depth)[size - depth])
-        # No row that is left out here can reach `lowest`: its float32 and float64 similarities differ by at most
-        # one error each way, and rounding moves it by less than another.
-        places = np.flatnonzero(self._similarities >= cut - 5 * self._error)
+        # No row that is left out here can reach the lowest score: its float32 and float64 similarities differ by at
+        # most one error each way, and rounding moves it by less than another.
+        (places,) = (self._similarities >= cut - 5 * self._error).nonzero()
         scores = self._scores(places)
-        lowest = _score(np.array(cut - 2 * self._error))
-        sure = scores >= lowest
+        sure = scores >= (1 + cut - 2 * self._error) / 2
         return places[sure], scores[sure]
 
     def _scores(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
         parts = [places[start : start + _CHUNK] for start in range(0, len(places), _CHUNK)]
-        cosines = [
-            (np.ascontiguousarray(self._columns[:, part].T, np.float64) * self._query).sum(axis=1) for part in parts
-        ]
-        return _score(np.concatenate(cosines))
+        rows = (np.ascontiguousarray(self._columns[:, part].T, np.float64) for part in parts)
+        return _score(np.concatenate([np.vecdot(row, self._query) for row in rows]))
 
     def _add(self, places: NDArray[np.int64], scores: NDArray[np.float64]) -> None:
         rows = places + self._start
@@ -135,5 +133,6 @@ class Ranking:
 
 
 def _score(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
-    scores: NDArray[np.float64] = np.round((1 + np.maximum(np.minimum(cosines, 1), -1)) / 2, DECIMALS)
+    # A float32 unit vector is longer than 1 by less than is left after rounding, and so no score exceeds 1.
+    scores: NDArray[np.float64] = np.rint(np.maximum(cosines + 1, 0) * (_SCALE / 2)) / _SCALE
     return scores
