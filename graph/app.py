@@ -60,7 +60,9 @@ def create_app(settings: Settings, *, database: Database | None = None) -> Starl
             await stack.enter_async_context(_surveying(app.state.memory, settings.survey_interval))
             yield
 
-    return Starlette(routes=_routes(settings, endpoint, metrics), middleware=_middleware(settings), lifespan=lifespan)
+    return Starlette(
+        routes=_routes(settings, endpoint, metrics), middleware=_middleware(settings, metrics), lifespan=lifespan
+    )
 
 
 def _routes(settings: Settings, endpoint: GraphQLEndpoint, metrics: Metrics) -> list[BaseRoute]:
@@ -68,7 +70,7 @@ def _routes(settings: Settings, endpoint: GraphQLEndpoint, metrics: Metrics) -> 
     return [Route("/health", health), Route("/ready", ready), *told, *endpoint.routes("/graphql")]
 
 
-def _middleware(settings: Settings) -> list[Middleware]:
+def _middleware(settings: Settings, metrics: Metrics) -> list[Middleware]:
     """From the outermost inwards."""
     cors = Middleware(
         CORSMiddleware,
@@ -78,7 +80,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
         expose_headers=["X-Request-ID"],
     )
     return [
-        Middleware(RequestLog),
+        Middleware(RequestLog, observe=metrics.observe_response),
         *([cors] if settings.origins else []),
         *([Middleware(GZipMiddleware, minimum_size=1000, compresslevel=4)] if settings.compression else []),
     ]

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 from graphql import GraphQLError, GraphQLSyntaxError
@@ -56,6 +56,7 @@ class ErrorCodes(SchemaExtension):
         yield
         result = self.execution_context.result
         if result is not None and result.errors:
+            _log_outage(result.errors)
             result.errors = [to_client(error) for error in result.errors]
 
 
@@ -74,7 +75,6 @@ def to_client(error: GraphQLError) -> GraphQLError:
         return _with_code(error, ErrorCode.BAD_USER_INPUT, error.message)
     code = CODES.get(type(cause))
     if code is not None:
-        _log_outage(cause)
         return _with_code(error, code, str(cause))
     log.error("A field failed: %s", error.path, exc_info=cause)
     return _with_code(error, ErrorCode.INTERNAL, MASKED_MESSAGE)
@@ -92,6 +92,8 @@ def _with_code(error: GraphQLError, code: ErrorCode, message: str) -> GraphQLErr
     return GraphQLError(message, error.nodes, error.source, error.positions, error.path, extensions=extensions)
 
 
-def _log_outage(cause: BaseException) -> None:
-    if isinstance(cause, store_errors.Unavailable):
-        log.warning("The database failed a request: %s", cause.__cause__ or cause)
+def _log_outage(errors: Sequence[GraphQLError]) -> None:
+    """One line for an operation, however many of its fields an outage failed."""
+    outages = [cause for error in errors if isinstance(cause := _cause(error), store_errors.Unavailable)]
+    if outages:
+        log.warning("The database failed %s field(s): %s", len(outages), outages[0].__cause__ or outages[0])

@@ -6,8 +6,8 @@ Fragments count where they are spread, introspection not at all: its work is don
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from graphql import (
     DocumentNode,
@@ -29,7 +29,7 @@ from graphql.type import GraphQLObjectType, GraphQLOutputType, get_nullable_type
 from strawberry.extensions import SchemaExtension
 
 from graph.errors import ErrorCode
-from store.semantic import MAX_TOP_K
+from store.semantic import MAX_TOP_K, SemanticRecall
 from store.windows import MAX_WINDOW
 
 SEARCH_COST = 100
@@ -40,7 +40,11 @@ Arguments = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """The most that a query may hold, and how long it may take; `unpaged_rows` is what `perPage: false` counts as."""
+    """The most that a query may hold, and how long it may take.
+
+    `unpaged_rows` is what `perPage: false` counts as; `last_messages` and `semantic_recall` are the server's settings
+    for recalls that do not say.
+    """
 
     max_depth: int = 15
     max_aliases: int = 50
@@ -49,11 +53,15 @@ class QueryLimits:
     max_cost: int = 50_000
     unpaged_rows: int = 1000
     max_seconds: float = 30.0
+    last_messages: int = 10
+    semantic_recall: SemanticRecall = SemanticRecall()
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """What a selection amounts to: levels, aliases, directives, and rows that may be answered (`cost`)."""
+class Size(NamedTuple):
+    """What a selection amounts to: levels, aliases, directives, and rows that may be answered (`cost`).
+
+    A field that is asked for again in the same place counts as an alias: validation compares all such with each other.
+    """
 
     depth: int = 0
     aliases: int = 0
@@ -168,9 +176,9 @@ class Measuring:
         return own.beside(self._selection(self.operation.selection_set, root, 1))
 
     def _selection(self, selected: SelectionSetNode | None, parent: object, rows: int) -> Size:
-        size = Size()
+        size, keys = Size(), set[str]()
         for node in selected.selections if selected else ():
-            own = Size(directives=len(node.directives or ()))
+            own = Size(aliases=_repeats(node, keys), directives=len(node.directives or ()))
             size = size.beside(own).beside(self._node(node, parent, rows))
         return size
 
@@ -182,7 +190,7 @@ class Measuring:
         assert isinstance(node, FragmentSpreadNode)
         without, with_one = self._fragment(node.name.value, parent)
         # The cost is linear in the rows, so that a fragment is measured once however many rows it is spread on.
-        return replace(with_one, cost=without.cost + rows * (with_one.cost - without.cost))
+        return with_one._replace(cost=without.cost + rows * (with_one.cost - without.cost))
 
     def _fragment(self, name: str, parent: object) -> tuple[Size, Size]:
         """The sizes of a fragment on no row and on one."""
@@ -217,7 +225,18 @@ class Measuring:
             argument.name.value: value_from_ast_untyped(argument.value, dict(self.variables))
             for argument in node.arguments or ()
         }
-        return count(arguments, self.limits.unpaged_rows)
+        return count(arguments, self.limits)
+
+
+def _repeats(node: object, keys: set[str]) -> bool:
+    """Whether a field has no alias and was asked for before, under one of the keys; adds its own."""
+    if not isinstance(node, FieldNode) or node.alias is not None:
+        return False
+    name = node.name.value
+    if name in keys:
+        return True
+    keys.add(name)
+    return False
 
 
 def _is_list(output: GraphQLOutputType) -> bool:
@@ -240,23 +259,23 @@ def _page_rows(value: object, default: int, unpaged: int) -> int:
     return unpaged if value is False else _count(value, default, unpaged)
 
 
-def _threads(arguments: Arguments, unpaged: int) -> int:
-    return _page_rows(arguments.get("perPage"), 100, unpaged)
+def _threads(arguments: Arguments, limits: QueryLimits) -> int:
+    return _page_rows(arguments.get("perPage"), 100, limits.unpaged_rows)
 
 
-def _messages(arguments: Arguments, unpaged: int) -> int:
-    return _page_rows(arguments.get("perPage"), 10, unpaged)
+def _messages(arguments: Arguments, limits: QueryLimits) -> int:
+    return _page_rows(arguments.get("perPage"), 10, limits.unpaged_rows)
 
 
-def _recall(arguments: Arguments, unpaged: int) -> int:
+def _recall(arguments: Arguments, limits: QueryLimits) -> int:
     """The page, the included messages and their windows, and what a semantic search may add."""
-    config, items = arguments.get("threadConfig"), arguments.get("include")
+    config, items, unpaged = arguments.get("threadConfig"), arguments.get("include"), limits.unpaged_rows
     last = config.get("lastMessages") if isinstance(config, dict) else None
-    page = _page_rows(arguments.get("perPage"), _count(last, 10, unpaged), unpaged)
+    page = _page_rows(arguments.get("perPage"), _count(last, limits.last_messages, unpaged), unpaged)
     is_searched = bool(arguments.get("vectorSearchString"))
     listed = items if isinstance(items, list) else [items] if isinstance(items, dict) else []
     included = sum(_window(item, 2 if is_searched else 0) for item in listed)
-    return page + included + (_found(config) if is_searched else 0)
+    return page + included + (_found(config, limits.semantic_recall) if is_searched else 0)
 
 
 def _window(item: object, default: int) -> int:
@@ -264,15 +283,17 @@ def _window(item: object, default: int) -> int:
     return 1 + sum(_count(item.get(side), default, MAX_WINDOW) for side in sides) if isinstance(item, dict) else 1
 
 
-def _found(config: object) -> int:
+def _found(config: object, default: SemanticRecall) -> int:
     options = config.get("semanticRecall") if isinstance(config, dict) else None
+    if options is None:
+        return SEARCH_COST + default.top_k * (1 + default.before + default.after)
     asked = options if isinstance(options, dict) else {}
     around = asked.get("messageRange")
     sides = (around.get("before"), around.get("after")) if isinstance(around, dict) else (around, around)
     return SEARCH_COST + _count(asked.get("topK"), 4, MAX_TOP_K) * (1 + sum(_count(x, 2, MAX_WINDOW) for x in sides))
 
 
-_ROWS: dict[tuple[str, str], Callable[[Arguments, int], int]] = {
+_ROWS: dict[tuple[str, str], Callable[[Arguments, QueryLimits], int]] = {
     ("Query", "threads"): _threads,
     ("Query", "recall"): _recall,
     ("Thread", "messages"): _messages,

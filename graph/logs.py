@@ -5,6 +5,7 @@ import logging
 import re
 import secrets
 import time
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Literal
 
@@ -21,10 +22,14 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class RequestLog:
-    """Gives each request an id (the client's own, where it sends one), answers with it, and logs the request."""
+    """Gives each request an id (the client's own, where it sends one), answers with it, and logs the request.
 
-    def __init__(self, app: ASGIApp) -> None:
+    `observe` is told the status of each answer.
+    """
+
+    def __init__(self, app: ASGIApp, observe: Callable[[int], None]) -> None:
         self.app = app
+        self.observe = observe
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
@@ -52,6 +57,8 @@ class RequestLog:
         try:
             await self.app(scope, receive, send_with_id)
         finally:
+            if status:
+                self.observe(status)
             milliseconds = round((time.perf_counter() - started) * 1000, 1)
             facts = {"method": scope.get("method", "WEBSOCKET"), "path": scope["path"], "status": status}
             log.info("%s %s %s in %s ms", *facts.values(), milliseconds, extra={**facts, "milliseconds": milliseconds})

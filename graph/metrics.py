@@ -24,6 +24,12 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.requests = Counter("recallql_requests", "GraphQL requests.", ("operation", "code"), registry=self.registry)
+        self.responses = Counter(
+            "recallql_http_responses",
+            "HTTP responses, by status: also of requests that were refused before an operation began.",
+            ("status",),
+            registry=self.registry,
+        )
         self.request_seconds = Histogram(
             "recallql_request_seconds",
             "Time to answer a GraphQL request.",
@@ -51,6 +57,10 @@ class Metrics:
     def observe_command(self, command: str, seconds: float, succeeded: bool) -> None:
         """A command to the database has ended."""
         self.command_seconds.labels(command, "ok" if succeeded else "failed").observe(seconds)
+
+    def observe_response(self, status: int) -> None:
+        """An HTTP request has been answered."""
+        self.responses.labels(str(status)).inc()
 
     def observe_recall(self, found: Recall) -> None:
         """A recall has been answered; only semantic ones are counted."""

@@ -81,8 +81,8 @@ async def _embed_sample(database: Database, settings: Settings) -> None:
         await embedder.aclose()
 
 
-def _announce(settings: Settings, *, is_sample: bool) -> None:
-    address = f"http://{settings.host}:{settings.port}/graphql"
+def _announce(settings: Settings, port: int, *, is_sample: bool) -> None:
+    address = f"http://{settings.host}:{port}/graphql"
     console.print(f"[bold]RecallQL[/] serves {address}: open it in a browser for GraphiQL.", soft_wrap=True)
     if is_sample:
         console.print("Try:", _QUERY, markup=False, highlight=False, soft_wrap=True)
@@ -103,7 +103,9 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            _announce(self._settings, is_sample=self._is_sample)
+            # The system's choice where the setting is 0.
+            port = self.servers[0].sockets[0].getsockname()[1]
+            _announce(self._settings, port, is_sample=self._is_sample)
 
 
 def _serve(settings: Settings, *, is_sample: bool) -> None:

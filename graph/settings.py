@@ -38,7 +38,11 @@ class Settings(BaseSettings):
     max_rows: int = Field(50_000, ge=1, description="The most rows of an answer with `perPage: false`.")
     max_body_bytes: int = Field(1_000_000, ge=1, description="The largest request body, in bytes.")
     max_depth: int = Field(15, ge=1, description="The most levels of a query.")
-    max_aliases: int = Field(50, ge=0, description="The most aliases in a query.")
+    max_aliases: int = Field(
+        50,
+        ge=0,
+        description="The most aliases in a query; a field that is asked for again in the same place counts as one.",
+    )
     max_directives: int = Field(50, ge=0, description="The most directives in a query.")
     max_tokens: int = Field(3000, ge=1, description="The most tokens of a query.")
     max_cost: int = Field(50_000, ge=1, description="The most rows that a query may ask for, nested lists multiplied.")
@@ -163,6 +167,8 @@ class Settings(BaseSettings):
             max_cost=self.max_cost,
             unpaged_rows=self.max_page_size,
             max_seconds=self.request_timeout,
+            last_messages=self.last_messages or 0,
+            semantic_recall=self.semantic_recall or SemanticRecall(),
         )
 
     @property

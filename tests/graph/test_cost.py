@@ -1,6 +1,7 @@
 """What a query costs: as many rows as it asks for, lists beneath lists multiplied."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,27 @@ async def test_a_cost_knows_how_many_rows_are_asked_for(five_hundred: Limited, n
     query, few, many = COSTS[name]
     assert await five_hundred.allow(f"{{ {query} }}".replace("NUMBER", str(few)))
     assert "RECALLQL_MAX_COST" in await five_hundred.refuse(f"{{ {query} }}".replace("NUMBER", str(many)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "allowed", "refused"),
+    [
+        ({"last_messages": 40}, "perPage: 5", "page: 0"),
+        ({"last_messages": "false"}, "page: 0", "perPage: 60"),
+        (
+            {"semantic_recall": '{"topK": 20, "messageRange": 3}', "max_cost": 200},
+            'vectorSearchString: "x", threadConfig: {semanticRecall: true}',
+            'vectorSearchString: "x"',
+        ),
+    ],
+)
+async def test_a_cost_knows_the_settings_for_recalls_that_do_not_say(
+    mongodb_uri: str, settings: dict[str, Any], allowed: str, refused: str
+) -> None:
+    own = {"max_cost": 20, "embedder": "toy"} | settings
+    async with limited(mongodb_uri, **own) as api:
+        assert await api.allow(f"{{ {recall(allowed)} }}")
+        assert "RECALLQL_MAX_COST" in await api.refuse(f"{{ {recall(refused)} }}")
 
 
 async def test_a_cost_knows_fragments_wherever_they_are_spread(five_hundred: Limited) -> None:

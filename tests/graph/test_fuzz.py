@@ -5,7 +5,9 @@ are nearly valid, by hypothesis-graphql from the schema.
 """
 
 import json
+import subprocess
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_from_bytes
 
@@ -19,10 +21,12 @@ from hypothesis_graphql import Mode, nodes, queries
 from pymongo import AsyncMongoClient
 
 from graph.schema import create_schema
+from tests.graph.process import RECALLQL, running
 from tests.zoo import Client, load_dump, serving
 
 SCHEMA = create_schema()._schema
 assert SCHEMA.query_type is not None
+NAME = "recallql_fuzz"
 WAYS_IN = SCHEMA.query_type.fields
 
 
@@ -38,7 +42,7 @@ def examples(count: int) -> settings:
 async def client(anyio_backend: str, mongodb_uri: str) -> AsyncIterator[Client]:
     """The application over the database that the real library wrote, with the toy embedder."""
     async with AsyncMongoClient[dict[str, Any]](mongodb_uri) as mongodb:
-        database = mongodb["recallql_fuzz"]
+        database = mongodb[NAME]
         await mongodb.drop_database(database.name)
         await load_dump(database)
         async with serving(database, embedder="toy", semantic_recall="true") as client:
@@ -220,3 +224,18 @@ def requests(name: str) -> st.SearchStrategy[dict[str, Any]]:
 @examples(200)
 async def test_any_variables_are_answered(client: Client, request: dict[str, Any]) -> None:
     check(await client.http.post("/graphql", content=json.dumps(request), headers=JSON))
+
+
+# A running server
+
+
+def test_a_server_that_is_explored_by_its_introspection_is_never_at_fault(
+    client: Client, mongodb_uri: str, tmp_path: Path
+) -> None:
+    with running(tmp_path, mongodb_uri=mongodb_uri, database=NAME, embedder="toy", semantic_recall="true") as server:
+        command = [str(RECALLQL.with_name("schemathesis")), "run", f"{server.base}/graphql", "--warnings", "off"]
+        options = ["--checks", "not_a_server_error", "--max-examples", "40", "--seed", "1"]
+        explored = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert explored.returncode == 0, explored.stdout + explored.stderr
+    assert f"{40 * len(WAYS_IN)} generated, {40 * len(WAYS_IN)} passed" in explored.stdout
+    assert "Traceback" not in server.said

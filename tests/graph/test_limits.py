@@ -40,6 +40,12 @@ BOUNDARIES = {
         "{ a: threads { ...F } threads(page: 1) { ...F } } fragment F on ThreadPage { n: total m: total }",
         ("5 aliases", "RECALLQL_MAX_ALIASES"),
     ),
+    "a field asked for again": (
+        {"max_aliases": 2},
+        "{ threads { total total } threads { total } }",
+        "{ threads { total total total } threads { total } }",
+        ("3 aliases", "at most 2", "RECALLQL_MAX_ALIASES"),
+    ),
     "directives": (
         {"max_directives": 2},
         "{ threads @include(if: true) { total @skip(if: false) } }",

@@ -1,6 +1,7 @@
 """What Prometheus is told: requests, commands to the database, semantic recalls, memory; with labels that stay few."""
 
 import asyncio
+import hashlib
 import string
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -21,6 +22,8 @@ from tests.zoo import Client, fill, ten_messages, thread
 
 Samples = dict[tuple[str, ...], float]
 SEMANTIC = '{ recall(threadId: "t1", vectorSearchString: "text of m3", perPage: 1) { matches { rank } } }'
+KEY = {"X-API-Key": "a key"}
+KEY_HASH = hashlib.sha256(b"a key").hexdigest()
 WAYS_IN = set(create_schema()._schema.query_type.fields)  # type: ignore[union-attr]
 
 
@@ -106,6 +109,17 @@ async def test_a_request_that_ran_out_of_time_is_counted_too(plain_database: Any
     async with silent, connected(plain_database, mongodb_uri, request_timeout=0.3, **settings) as client:
         assert (await client.ask(SEMANTIC)).code == "LIMIT_EXCEEDED"
         assert await requests(client) == {("recall", "LIMIT_EXCEEDED"): 1}
+
+
+async def test_what_is_refused_before_an_operation_begins_is_counted_by_its_status(
+    plain_database: Any, mongodb_uri: str
+) -> None:
+    async with connected(plain_database, mongodb_uri, auth="api-key", api_keys=f"sha256:{KEY_HASH} res-a") as client:
+        for headers, body in (({}, b"{}"), (KEY, b"{"), (KEY, b"x" * 1_100_000), (KEY, b'{"query": "{ __typename }"}')):
+            await client.http.post("/graphql", content=body, headers={"Content-Type": "application/json", **headers})
+        await client.http.put("/graphql")
+        counted = await told(client, "recallql_http_responses_total", "status")
+    assert counted == {("401",): 1, ("400",): 1, ("413",): 1, ("200",): 1, ("405",): 1}
 
 
 # Labels stay few

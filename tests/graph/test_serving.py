@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import re
 import signal
 import socket
+import subprocess
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,7 +20,7 @@ from starlette.responses import Response
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from tests.graph.process import ServerProcess, running
+from tests.graph.process import RECALLQL, ServerProcess, environment, running
 from tests.store.embedders.service import proper_reply, running_service
 from tests.zoo import fill, message, thread
 
@@ -96,6 +99,29 @@ async def ended(server: ServerProcess) -> int:
     """The exit code of a process that is about to end."""
     async with asyncio.timeout(PATIENCE):
         return await asyncio.to_thread(server.process.wait)
+
+
+# The start of a server
+
+
+def test_a_port_that_the_system_chose_is_told(tmp_path: Path, mongodb_uri: str) -> None:
+    said = tmp_path / "said"
+    settings = environment(mongodb_uri=mongodb_uri, port=0)
+    with said.open("wb") as output, subprocess.Popen([RECALLQL, "serve"], env=settings, stdout=output) as process:
+        try:
+            base = wait_until_told(said)
+            assert httpx.get(f"{base}/health").status_code == 200
+        finally:
+            process.terminate()
+
+
+def wait_until_told(said: Path) -> str:
+    """The address that a server tells once it can be reached."""
+    for _ in range(600):
+        if told := re.search(r"serves (http://127\.0\.0\.1:[1-9]\d*)/graphql", said.read_text()):
+            return told[1]
+        time.sleep(0.1)
+    raise AssertionError(said.read_text())
 
 
 # The end of a server
