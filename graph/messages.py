@@ -3,15 +3,18 @@
 A field is an attribute of the store's object; `graphql_type` says what it is in the schema where the two differ.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import strawberry
 
-from graph.context import RequestInfo
+from graph.context import Context, RequestInfo
 from graph.loaders import OwnedKey
+from graph.planning import BATCH
 from graph.scalars import Count, JSONObject, JSONValue, PerPage, Rows
+from graph.selection import Selection
 from store import messages as store
 from store.threads import Thread as StoredThread
 
@@ -42,9 +45,16 @@ class MessageOrigin(Enum):
     CONTEXT = strawberry.enum_value("CONTEXT", description="A neighbour of an included or found message.")
 
 
+async def threads(
+    messages: Sequence[store.Message], context: Context, selected: Selection
+) -> list[StoredThread | None]:
+    """The thread of each message."""
+    return await context.loaders.threads.load_many(OwnedKey(message.thread_id, message.scope) for message in messages)
+
+
 async def resolve_thread(root: strawberry.Parent[store.Message], info: RequestInfo) -> StoredThread | None:
     """The thread of a message, loaded for all messages of the answer at once."""
-    return await info.context.loaders.threads.load(OwnedKey(root.thread_id, root.scope))
+    return (await threads([root], info.context, {}))[0]
 
 
 @strawberry.type(description="One message of a thread.")
@@ -74,6 +84,7 @@ class Message:
     )
     thread: StoredThread | None = strawberry.field(
         resolver=resolve_thread,
+        metadata={BATCH: threads},
         graphql_type=Annotated["Thread", strawberry.lazy("graph.threads")] | None,
         description="The thread that the message lies in; null when there is no such thread.",
     )

@@ -1,11 +1,19 @@
 """Which fields a query selects beneath the current one: what is not selected is not fetched."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from graphql import FieldNode, FragmentSpreadNode, GraphQLResolveInfo, InlineFragmentNode, SelectionSetNode
+from graphql import (
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLResolveInfo,
+    InlineFragmentNode,
+    SelectionSetNode,
+)
 from strawberry.types import Info
 
+Fragments = Mapping[str, FragmentDefinitionNode]
 Selection = dict[str, Any]
 """Field name to the selection beneath it; fields of all fragments and aliases together."""
 
@@ -16,28 +24,29 @@ def selection(info: Info[Any, Any]) -> Selection:
     @skip and @include are not looked at: a field that may be wanted counts as wanted.
     """
     raw: GraphQLResolveInfo[Any] = info._raw_info
-    return _merged([node.selection_set for node in raw.field_nodes], raw)
+    return merged([node.selection_set for node in raw.field_nodes], raw.fragments)
 
 
-def _merged(selected: Iterable[SelectionSetNode | None], raw: GraphQLResolveInfo[Any]) -> Selection:
+def merged(selected: Iterable[SelectionSetNode | None], fragments: Fragments) -> Selection:
+    """The fields of some selections together."""
     beneath: dict[str, list[SelectionSetNode | None]] = {}
     seen: set[str] = set()
     for one in selected:
-        for field in _fields(one, raw, seen):
+        for field in _fields(one, fragments, seen):
             beneath.setdefault(field.name.value, []).append(field.selection_set)
-    return {name: _merged(sets, raw) for name, sets in beneath.items()}
+    return {name: merged(sets, fragments) for name, sets in beneath.items()}
 
 
-def _fields(selected: SelectionSetNode | None, raw: GraphQLResolveInfo[Any], seen: set[str]) -> Iterator[FieldNode]:
+def _fields(selected: SelectionSetNode | None, fragments: Fragments, seen: set[str]) -> Iterator[FieldNode]:
     """The fields of a selection, each fragment's once however often it is spread."""
     for node in selected.selections if selected else ():
         if isinstance(node, FieldNode):
             yield node
         elif isinstance(node, InlineFragmentNode):
-            yield from _fields(node.selection_set, raw, seen)
+            yield from _fields(node.selection_set, fragments, seen)
         elif isinstance(node, FragmentSpreadNode) and node.name.value not in seen:
             seen.add(node.name.value)
-            yield from _fields(raw.fragments[node.name.value].selection_set, raw, seen)
+            yield from _fields(fragments[node.name.value].selection_set, fragments, seen)
 
 
 def stored_fields(table: dict[str, tuple[str, ...]], selections: Iterable[Selection]) -> frozenset[str]:

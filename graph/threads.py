@@ -1,18 +1,20 @@
 """Threads and their pages."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
 import strawberry
 
 from graph import inputs
-from graph.context import RequestInfo
+from graph.context import Context, RequestInfo
 from graph.loaders import ActivityKey, OwnedKey, PageKey
 from graph.messages import STORED_FIELDS as MESSAGE_FIELDS
 from graph.messages import Message, MessagePage
+from graph.planning import BATCH
 from graph.resources import Resource
 from graph.scalars import Count, JSONObject, PerPage, Rows
-from graph.selection import selection, stored_fields
+from graph.selection import Selection, selection, stored_fields
 from store import threads as store
 from store.activity import Activity
 from store.messages import NO_FILTER
@@ -36,24 +38,50 @@ STORED_FIELDS: dict[str, tuple[str, ...]] = {
 DEFAULT_MESSAGES = PerPage(10)
 
 
+async def message_counts(threads: Sequence[store.Thread], context: Context, selected: Selection) -> list[int]:
+    """How many messages each thread holds."""
+    return [activity.message_count for activity in await _activities(threads, context)]
+
+
+async def first_messages(
+    threads: Sequence[store.Thread], context: Context, selected: Selection
+) -> list[StoredMessage | None]:
+    """The oldest message of each thread."""
+    return [activity.first_message for activity in await _activities(threads, context, selected)]
+
+
+async def last_messages(
+    threads: Sequence[store.Thread], context: Context, selected: Selection
+) -> list[StoredMessage | None]:
+    """The newest message of each thread."""
+    return [activity.last_message for activity in await _activities(threads, context, selected)]
+
+
+async def resources(
+    threads: Sequence[store.Thread], context: Context, selected: Selection
+) -> list[StoredResource | None]:
+    """The owner of each thread."""
+    return await context.loaders.resources.load_many(OwnedKey(thread.resource_id, thread.scope) for thread in threads)
+
+
 async def resolve_message_count(root: strawberry.Parent[store.Thread], info: RequestInfo) -> int:
     """How many messages a thread holds."""
-    return (await _activity(root, info, ends=False)).message_count
+    return (await message_counts([root], info.context, {}))[0]
 
 
 async def resolve_first_message(root: strawberry.Parent[store.Thread], info: RequestInfo) -> StoredMessage | None:
     """The oldest message of a thread."""
-    return (await _activity(root, info, ends=True)).first_message
+    return (await first_messages([root], info.context, selection(info)))[0]
 
 
 async def resolve_last_message(root: strawberry.Parent[store.Thread], info: RequestInfo) -> StoredMessage | None:
     """The newest message of a thread."""
-    return (await _activity(root, info, ends=True)).last_message
+    return (await last_messages([root], info.context, selection(info)))[0]
 
 
 async def resolve_resource(root: strawberry.Parent[store.Thread], info: RequestInfo) -> StoredResource | None:
     """The owner of a thread."""
-    return await info.context.loaders.resources.load(OwnedKey(root.resource_id, root.scope))
+    return (await resources([root], info.context, {}))[0]
 
 
 async def resolve_messages(
@@ -94,16 +122,19 @@ class Thread:
     updated_at: datetime = strawberry.field(description="When the thread was last changed.")
     message_count: int = strawberry.field(
         resolver=resolve_message_count,
+        metadata={BATCH: message_counts},
         graphql_type=Count,
         description="How many messages the thread holds. One database command for all the threads of a page.",
     )
     first_message: StoredMessage | None = strawberry.field(
         resolver=resolve_first_message,
+        metadata={BATCH: first_messages},
         graphql_type=Message | None,
         description="The oldest message, null in an empty thread. One database command for all threads of a page.",
     )
     last_message: StoredMessage | None = strawberry.field(
         resolver=resolve_last_message,
+        metadata={BATCH: last_messages},
         graphql_type=Message | None,
         description="The newest message, null in an empty thread. One database command for all threads of a page.",
     )
@@ -116,6 +147,7 @@ class Thread:
     )
     resource: StoredResource | None = strawberry.field(
         resolver=resolve_resource,
+        metadata={BATCH: resources},
         graphql_type=Resource | None,
         description="The owner of the thread, null when nothing is kept about it.",
     )
@@ -138,9 +170,15 @@ class ThreadPage:
     )
 
 
-async def _activity(thread: store.Thread, info: RequestInfo, *, ends: bool) -> Activity:
-    fields = stored_fields(MESSAGE_FIELDS, [selection(info)] if ends else [])
-    return await info.context.loaders.activity.load(ActivityKey(thread.id, thread.scope, ends, fields))
+async def _activities(
+    threads: Sequence[store.Thread], context: Context, selected: Selection | None = None
+) -> list[Activity]:
+    """Counts of all these threads, and their ends where something is selected of them."""
+    ends = selected is not None
+    fields = stored_fields(MESSAGE_FIELDS, [selected] if selected else [])
+    return await context.loaders.activity.load_many(
+        ActivityKey(thread.id, thread.scope, ends, fields) for thread in threads
+    )
 
 
 def _needs(info: RequestInfo) -> Needs:

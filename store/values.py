@@ -38,13 +38,15 @@ MAX_DEPTH = 200
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 _LATEST = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
+_MILLISECONDS = [f".{number:03}Z" for number in range(1000)]
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s*([Zz]|[+-]\d\d(?::?\d\d)?)?")
 
 
 def iso_text(moment: datetime) -> str:
     """A moment as ISO 8601 in UTC, with milliseconds and Z, as JavaScript's `toISOString` spells it."""
     utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
-    return utc.isoformat(timespec="milliseconds")[:-6] + "Z"
+    # A third of the time of isoformat, and every message has such a moment.
+    return orjson.dumps(utc, None, orjson.OPT_OMIT_MICROSECONDS)[1:20].decode() + _MILLISECONDS[utc.microsecond // 1000]
 
 
 def to_json(value: object) -> JSON:

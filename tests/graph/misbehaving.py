@@ -3,7 +3,7 @@
 # Strawberry types its decorators as Any.
 # mypy: disable-error-code="untyped-decorator"
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
@@ -14,6 +14,8 @@ from strawberry.scalars import JSON
 from strawberry.types import ExecutionContext
 
 from graph.execution import PlanningExecutor
+from graph.planning import BATCH
+from graph.selection import Selection
 
 
 @strawberry.enum
@@ -31,6 +33,19 @@ class Child:
     name: str
     size: int | None
     parts: list[str | None] | None
+
+
+async def fetch(items: Sequence[Any], context: dict[str, Any], selected: Selection) -> list[Any]:
+    """What is fetched for all items at once, or what the context says instead."""
+    context["batches"] = context.get("batches", 0) + 1
+    if context.get("batch") == "fails":
+        raise Broken("fetching")
+    return [each.fetched for each in items][context.get("batch") == "is short" :]
+
+
+async def resolve_fetched(root: strawberry.Parent[Any]) -> Any:
+    """What is fetched for one item."""
+    return root.fetched
 
 
 @strawberry.type
@@ -51,6 +66,9 @@ class Item:
     own: Child
     children: list[Child] | None
     sparse: list[Child | None]
+    fetched: Any = strawberry.field(
+        resolver=resolve_fetched, graphql_type=Child | None, metadata={BATCH: fetch}, description="Fetched for a list."
+    )
 
     @strawberry.field(graphql_type=str)
     def worked_out(self) -> str:
@@ -139,6 +157,7 @@ def attributes() -> dict[str, Any]:
         "own": child(name="its own"),
         "children": [child(), child(size=None)],
         "sparse": [child(), None],
+        "fetched": child(name="fetched"),
     }
 
 
@@ -218,6 +237,7 @@ ODD_VALUES: dict[str, list[Callable[[], Any]]] = {
         lambda: [Broken("child")],
         lambda: {child()},
     ],
+    "fetched": [lambda: None, lambda: 5, lambda: child(name=None), lambda: Broken("fetched")],
 }
 """Values that an attribute should not have, each made anew; some of them are taken all the same."""
 
