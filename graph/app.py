@@ -102,7 +102,7 @@ def _context_factory(settings: Settings, authenticator: Authenticator, metrics: 
     async def get_context(connection: HTTPConnection) -> Context:
         caller = await authenticator.authenticate(connection)
         memory: Memory = connection.app.state.memory
-        return Context(memory, metrics, Loaders(memory), defaults, caller.scope)
+        return Context(memory, metrics, Loaders(memory), defaults, caller.scope, takes_json_text=True)
 
     return get_context
 

@@ -31,6 +31,8 @@ class Context:
     loaders: Loaders
     defaults: Defaults
     caller: Scope = EVERYBODY
+    takes_json_text: bool = False
+    """Whether values of the answer may be `JSONText`, because it is written by `graph.response.encode`."""
 
     def scope(self, resource_id: object) -> Scope | None:
         """The rows to read when a request names this owner (anything but text is no name): never more than

@@ -8,7 +8,7 @@ graphql-core's own.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,9 @@ from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
 from graph.columns import Column, Columns, Given, Unusual
 from graph.planning import Details, Plan, Planner, Plans
+from graph.response import encode
 from store.slices import SLICE
+from store.values import JSONText
 
 Stock = Callable[[], Awaitable[Column] | Column]
 
@@ -34,6 +36,7 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
         # Middleware, such as tracing, wants to see every field.
         self._is_watched = bool(self.middleware_manager and self.middleware_manager.middlewares)
         self._plans = self._kept_plans()
+        self._takes_json_text = getattr(self.context_value, "takes_json_text", False)
 
     def _kept_plans(self) -> Plans:
         """The plans of all executions, or this one's own where a directive may change what is selected."""
@@ -82,15 +85,16 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
             stock = in_stock_way()
             return stock if isinstance(stock, list) else await stock
 
-    async def _complete_in_slices(self, rows: Column, plan: Plan, in_stock_way: Stock) -> Column:
+    async def _complete_in_slices(self, rows: Column, plan: Plan, in_stock_way: Stock) -> Any:
+        """A long list; where the answer takes JSON text, each slice is written at once, and its objects are gone."""
         try:
             given = await self._fetch(rows, plan)
-            completed: Column = []
-            for start in range(0, len(rows), SLICE):
-                part = slice(start, start + SLICE)
-                completed += plan.complete(rows[part], {name: values[part] for name, values in given.items()})
-                await asyncio.sleep(0)
-            return completed
+            slices = _slices(rows, plan, given)
+            if self._takes_json_text:
+                # Each slice is a list in itself: its closing bracket gives way to a comma, but for the last one's.
+                written = [encode(completed) async for completed in slices]
+                return JSONText(b"[", *(b"%b," % each[1:-1] for each in written[:-1]), written[-1][1:])
+            return [item async for completed in slices for item in completed]
         except Exception:
             stock = in_stock_way()
             return stock if isinstance(stock, list) else await stock
@@ -111,8 +115,16 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
         inner = item_type.of_type if isinstance(item_type, GraphQLNonNull) else item_type
         if self._is_watched or is_leaf_type(inner) or self.get_stream_usage(details, path):
             return None
-        return self._plans.get(item_type, details, lambda: self._plan(item_type, details))
+        return self._plans.get(item_type, details, self._takes_json_text, make=lambda: self._plan(item_type, details))
 
     def _plan(self, item_type: GraphQLOutputType, details: Details) -> Plan | None:
         fragments = {name: fragment.definition for name, fragment in self.fragments.items()}
-        return Planner(self.collect_subfields, fragments).plan(item_type, details)
+        return Planner(self.collect_subfields, fragments, self._takes_json_text).plan(item_type, details)
+
+
+async def _slices(rows: Column, plan: Plan, given: Given) -> AsyncIterator[Column]:
+    """The completed rows, slice by slice, between which others have their turn."""
+    for start in range(0, len(rows), SLICE):
+        part = slice(start, start + SLICE)
+        yield plan.complete(rows[part], {name: values[part] for name, values in given.items()})
+        await asyncio.sleep(0)

@@ -12,7 +12,7 @@ import strawberry
 
 from graph.context import Context, RequestInfo
 from graph.loaders import OwnedKey
-from graph.planning import BATCH
+from graph.planning import BATCH, JSON_TEXT
 from graph.scalars import Count, JSONObject, JSONValue, PerPage, Rows
 from graph.selection import Selection
 from store import messages as store
@@ -68,7 +68,8 @@ class Message:
     type: str | None = strawberry.field(description="The form of the row: `v2`, or null in old rows.")
     created_at: datetime = strawberry.field(description="When the message was created.")
     content: JSONValue | None = strawberry.field(
-        description="The content as stored: an object of format 2 (`parts`, `metadata`), or plain words in old rows."
+        metadata={JSON_TEXT: "content_json"},
+        description="The content as stored: an object of format 2 (`parts`, `metadata`), or plain words in old rows.",
     )
     metadata: JSONObject = strawberry.field(
         description="The message's metadata (`content.metadata`), `{}` without any."

@@ -30,6 +30,8 @@ Batch = Callable[[Sequence[Any], Any, Selection], Awaitable[Sequence[Any]]]
 
 BATCH = "batch"
 """The key of a field's batch in `strawberry.field(metadata=...)`. It gives what the field's resolver gives for each."""
+JSON_TEXT = "json text"
+"""The key of the attribute that gives a field's value as `JSONText` where it can; else it gives the value itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,11 @@ class Planner:
         self,
         collect: Callable[[GraphQLObjectType, Details], CollectedFields],
         fragments: Mapping[str, FragmentDefinitionNode],
+        takes_json_text: bool = False,
     ) -> None:
         self._collect = collect
         self._fragments = fragments
+        self._takes_json_text = takes_json_text
 
     def plan(self, item_type: GraphQLOutputType, details: Details) -> Plan | None:
         """The plan of a list with items of this type; None where it holds anything that no plan covers."""
@@ -117,12 +121,16 @@ class Planner:
         if completion is None:
             return None
         if definition.is_basic_field:
-            return Field(attrgetter(definition.python_name), completion)
+            return Field(attrgetter(self._attribute(definition)), completion)
         batch = definition.metadata.get(BATCH)
         if batch is None or batches is None:
             return None
         batches[name] = _bound(batch, merged((each.node.selection_set for each in details), self._fragments))
         return Field(None, completion)
+
+    def _attribute(self, definition: StrawberryField) -> str:
+        json_text: str | None = definition.metadata.get(JSON_TEXT) if self._takes_json_text else None
+        return json_text or definition.python_name
 
 
 def _bound(batch: Batch, selected: Selection) -> Callable[[Sequence[Any], Any], Awaitable[Sequence[Any]]]:
@@ -142,10 +150,12 @@ class Plans:
         self.most = most
         self._plans: dict[tuple[int, ...], tuple[object, Plan | None]] = {}
 
-    def get(self, item_type: GraphQLOutputType, details: Details, make: Callable[[], Plan | None]) -> Plan | None:
-        """The plan of this very selection, made when it is first wanted."""
+    def get(
+        self, item_type: GraphQLOutputType, details: Details, kind: int, make: Callable[[], Plan | None]
+    ) -> Plan | None:
+        """The plan of this very selection and kind, made when it is first wanted."""
         nodes = [each.node for each in details]
-        key = (id(item_type), *map(id, nodes))
+        key = (kind, id(item_type), *map(id, nodes))
         found = self._plans.get(key)
         if found is None:
             while len(self._plans) >= self.most:

@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 import math
+import secrets
 from collections.abc import Mapping, Sequence
 
 import orjson
@@ -20,6 +21,7 @@ from strawberry.types import ExecutionResult
 
 from graph.errors import MASKED_MESSAGE, ErrorCode
 from graph.request import RequestError
+from store.values import JSONText
 
 JSON = "application/json"
 GRAPHQL_RESPONSE = "application/graphql-response+json"
@@ -41,7 +43,7 @@ def negotiate(accept: str, offers: Sequence[str]) -> str | None:
     return best if _rank(best, ranges)[0] > 0 else None
 
 
-def from_result(result: ExecutionResult, media_type: str) -> Response:
+def from_result(result: ExecutionResult, media_type: str) -> "SlicedResponse":
     """Answer with the result of `Schema.execute`.
 
     Errors raised before any field ran are request errors: no `data` entry, `extensions.code` set. Field
@@ -58,7 +60,7 @@ def from_result(result: ExecutionResult, media_type: str) -> Response:
     return respond(payload, media_type)
 
 
-def from_request_errors(errors: Sequence[GraphQLError], media_type: str) -> Response:
+def from_request_errors(errors: Sequence[GraphQLError], media_type: str) -> "SlicedResponse":
     """Answer a well-formed request that was not executed: document, operation or variables are at fault."""
     coded = [request_error(error) for error in errors]
     internal = any((error.extensions or {}).get("code") == ErrorCode.INTERNAL for error in coded)
@@ -97,33 +99,46 @@ def internal_error() -> GraphQLError:
     return GraphQLError(MASKED_MESSAGE, extensions={"code": ErrorCode.INTERNAL.value})
 
 
-def respond(payload: object, media_type: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def respond(
+    payload: object, media_type: str, status: int = 200, headers: Mapping[str, str] | None = None
+) -> "SlicedResponse":
     """Encode `payload`. What cannot be written as JSON at all becomes a logged, neutral error."""
     try:
-        body = encode(payload)
+        pieces = encode_in_pieces(payload)
     except (TypeError, ValueError, RecursionError):
         logger.exception("The result of a GraphQL operation cannot be written as JSON.")
-        body = encode(unwritable())
+        pieces = [encode(unwritable())]
     content_type = {"Content-Type": f"{media_type}; charset=utf-8"}
-    return SlicedResponse(body, status, {**_HEADERS, **content_type, **(headers or {})})
+    return SlicedResponse(pieces, status, {**_HEADERS, **content_type, **(headers or {})})
 
 
 class SlicedResponse(Response):
-    """A response that sends a large body in slices, so that compressing it leaves others their turn."""
+    """A response that sends a large body in slices, so that compressing it leaves others their turn.
+
+    The pieces of a large body are never joined: to fetch so much memory at once takes as long as to write it.
+    """
 
     slice_bytes = 64 * 1024
 
+    def __init__(self, pieces: Sequence[bytes], status: int, headers: Mapping[str, str]) -> None:
+        self.pieces = pieces
+        size = sum(map(len, pieces))
+        self._is_large = size > self.slice_bytes
+        body = b"" if self._is_large else b"".join(pieces)
+        super().__init__(body, status, {**headers, "Content-Length": str(size)})
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response."""
-        if len(self.body) <= self.slice_bytes:
+        if not self._is_large:
             await super().__call__(scope, receive, send)
             return
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for start in range(0, len(self.body), self.slice_bytes):
-            end = start + self.slice_bytes
-            part, more = bytes(self.body[start:end]), end < len(self.body)
-            await send({"type": "http.response.body", "body": part, "more_body": more})
-            await asyncio.sleep(0)
+        for piece in self.pieces:
+            for start in range(0, len(piece), self.slice_bytes):
+                part = piece[start : start + self.slice_bytes]
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+                await asyncio.sleep(0)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def unwritable() -> dict[str, object]:
@@ -132,19 +147,52 @@ def unwritable() -> dict[str, object]:
 
 
 def encode(payload: object) -> bytes:
-    """JSON in UTF-8; NaN and infinities become null.
+    """JSON in UTF-8; NaN and infinities become null, and `JSONText` stays as it is.
 
     Whole numbers above 64 bits, lone surrogates and very deep values are beyond orjson; they take the slower
     encoder of the standard library. Raises TypeError, ValueError or RecursionError for what is not JSON at
     all.
     """
     try:
-        return orjson.dumps(payload)
+        return orjson.dumps(payload, _written)
     except orjson.JSONEncodeError:
         return json.dumps(_without_nan(payload), allow_nan=False, separators=(",", ":")).encode()
 
 
+def encode_in_pieces(payload: object) -> list[bytes]:
+    """Like `encode`, in pieces: those of a long `JSONText` are not joined."""
+    long: list[JSONText] = []
+    mark = b'"%b"' % secrets.token_hex(16).encode()
+
+    def written(value: object) -> orjson.Fragment:
+        if isinstance(value, JSONText) and len(value.pieces) > 1:
+            long.append(value)
+            return orjson.Fragment(mark)
+        return _written(value)
+
+    try:
+        between = orjson.dumps(payload, written).split(mark)
+    except orjson.JSONEncodeError:
+        return [encode(payload)]
+    pieces = between[:1]
+    for text, after in zip(long, between[1:], strict=True):
+        pieces += [*map(_to_bytes, text.pieces), after]
+    return pieces
+
+
+def _written(value: object) -> orjson.Fragment:
+    if isinstance(value, JSONText):
+        return orjson.Fragment(value.pieces[0] if len(value.pieces) == 1 else b"".join(map(_to_bytes, value.pieces)))
+    raise TypeError
+
+
+def _to_bytes(piece: str | bytes) -> bytes:
+    return piece.encode() if isinstance(piece, str) else piece
+
+
 def _without_nan(value: object) -> object:
+    if isinstance(value, JSONText):
+        return json.loads(b"".join(map(_to_bytes, value.pieces)))
     if isinstance(value, dict):
         return {key: _without_nan(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -2,15 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import orjson
 
 from store.values import JSON, is_too_deep, to_json
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """A stored value, read: `value` holds what was stored, which filters compare; `to_json` is what is shown."""
 
     value: object
@@ -40,7 +39,7 @@ def read_structure(text: str) -> Stored | None:
     if not text.lstrip(" \t\n\r").startswith(("{", "[")):
         return None
     found = _load(text)
-    if found is None or not isinstance(found.value, (dict, list)):
+    if found is None or type(found.value) not in (dict, list):
         return None
     if text.count("{") + text.count("[") > 200 and is_too_deep(found.value):
         return None

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from store.content import Stored, content_metadata, read_stored
+from store.content import Stored, content_metadata, read_stored, read_structure
 from store.driver import Document, Pipeline
 from store.filters import MetadataFilter
 from store.instants import DateRange
@@ -18,7 +18,7 @@ from store.slices import in_slices
 from store.source import Source
 from store.texts import readable_text
 from store.ui_messages import to_ui_message
-from store.values import JSON, iso_text, to_clamped_moment, to_text
+from store.values import JSON, JSONText, iso_text, to_clamped_moment, to_text
 from store.verifying import PARSED, Verification, read_verified
 
 FIELDS = ("id", "thread_id", "resourceId", "role", "type", "createdAt", "content")
@@ -58,22 +58,24 @@ class Message:
     def from_document(cls, document: Document, scope: Scope, origin: MessageOrigin | None = None) -> "Message":
         """A stored document as a message; odd or missing values never raise."""
         get = document.get
-        created_at, owner, kind = get("createdAt"), get("resourceId"), get("type")
+        id, thread_id, owner, role = get("id"), get("thread_id"), get("resourceId"), get("role")
+        kind, created_at = get("type"), get("createdAt")
         message = cls.__new__(cls)
         # The __init__ of a frozen dataclass takes several times as long, and this runs for every row.
-        message.__dict__.update(
-            id=to_text(get("id")),
-            thread_id=to_text(get("thread_id")),
-            resource_id=None if owner is None else to_text(owner),
-            role=to_text(get("role"), "unknown"),
-            type=None if kind is None else to_text(kind),
-            created_at=to_clamped_moment(created_at),
-            stored_content=get("content"),
-            stored_time=created_at,
-            key=get("_id"),
-            scope=scope,
-            origin=origin,
-        )
+        attributes = {
+            "id": id if type(id) is str else to_text(id),
+            "thread_id": thread_id if type(thread_id) is str else to_text(thread_id),
+            "resource_id": owner if owner is None or type(owner) is str else to_text(owner),
+            "role": role if type(role) is str else to_text(role, "unknown"),
+            "type": kind if kind is None or type(kind) is str else to_text(kind),
+            "created_at": to_clamped_moment(created_at),
+            "stored_content": get("content"),
+            "stored_time": created_at,
+            "key": get("_id"),
+            "scope": scope,
+            "origin": origin,
+        }
+        object.__setattr__(message, "__dict__", attributes)
         if PARSED in document:
             message.__dict__["content"] = document[PARSED]
         return message
@@ -92,6 +94,16 @@ class Message:
     def content(self) -> JSON:
         """The content as it is shown: what JSON lacks is spelt as documented."""
         return self.stored.to_json()
+
+    @property
+    def content_json(self) -> JSON | JSONText:
+        """The content, left as it was written where that is strict JSON: it is checked, and not kept in parts."""
+        text, known = self.stored_content, self.__dict__.get("stored")
+        if not isinstance(text, str) or (known is None and "content" in self.__dict__):
+            return self.content
+        found = known or read_structure(text)
+        is_written = found is not None and found.is_json
+        return JSONText(text) if is_written else self.content
 
     @lazy
     def metadata(self) -> dict[str, JSON]:

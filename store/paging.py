@@ -7,6 +7,9 @@ from store.driver import Document, Pipeline, together
 from store.errors import InvalidArgument, LimitExceeded
 from store.source import Source
 
+_BATCH = 2000
+"""Rows without pages that one command brings: a reply is taken apart without a pause."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -113,7 +116,7 @@ async def _read_rows(reading: Reading, skip: int, limit: int) -> list[Document]:
 
 async def _read_everything(reading: Reading) -> RawPage:
     most = reading.limits.max_rows
-    documents = await reading.source.many_rows(reading.rows(0, most + 1), batch_size=most + 2)
+    documents = await reading.source.many_rows(reading.rows(0, most + 1), batch_size=_BATCH)
     check_rows(len(documents), reading.limits)
     return RawPage(documents, len(documents), False)
 

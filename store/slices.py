@@ -7,7 +7,7 @@ from typing import TypeVar
 R = TypeVar("R")
 T = TypeVar("T")
 
-SLICE = 500
+SLICE = 200
 """Rows worked on without a pause: some milliseconds."""
 
 

@@ -19,7 +19,9 @@ _NOT_APPROVED = "Tool call was not approved by the user"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:|//.|file-")
 # What runs of an agent inject for the model's eyes; the library shows it to nobody.
 _REMINDER_TAG = "<system-reminder"
-_REMINDER_KEYS = ("systemReminder", "dynamicAgentsMdReminder")
+_REMINDER_KEYS = frozenset({"systemReminder", "dynamicAgentsMdReminder"})
+_LONE_KEYS = frozenset({"format", "parts", "content", "metadata", "providerMetadata"})
+_WAITING_KEYS = ("suspendedTools", "pendingToolApprovals")
 _SUSPENDED, _APPROVAL = "data-tool-call-suspended", "data-tool-call-approval"
 
 
@@ -37,34 +39,60 @@ def to_ui_message(
     """
     if role == "system":
         return None
+    texts = _lone_texts(content) if role in ("user", "assistant") else None
+    if texts is not None:
+        metadata = _metadata(content, created_at, thread_id, resource_id)  # type: ignore[arg-type]
+        parts = _with_tool_states(texts, metadata)
+        return None if _is_reminder(role, metadata, parts) else _message(id, role, metadata, parts)
     stored = stored_content(content)
-    metadata = _metadata(stored, created_at, thread_id, resource_id)
+    metadata = _metadata(stored.fields, created_at, thread_id, resource_id)
     signal = _signal(stored) if role == "signal" else {}
     if role == "signal" and signal.get("type") not in ("user", "user-message"):
         ui_role, parts = "assistant", [_signal_part(signal, stored, id, created_at)]
     else:
         ui_role = "user" if role in ("user", "signal") else "assistant"
         parts = _parts(stored, metadata)
-    if _is_reminder(ui_role, metadata, parts):
+    return None if _is_reminder(ui_role, metadata, parts) else _message(id, ui_role, metadata, parts)
+
+
+def _message(id: str, role: str, metadata: Part, parts: list[Part]) -> Part:
+    return {"id": id, "role": role, "metadata": metadata, "parts": [*parts]}
+
+
+def _lone_texts(content: JSON) -> list[Part] | None:
+    """The parts of a message that holds nothing but texts, as most do: the same answer, without taking it apart."""
+    stored = content.get("parts") if isinstance(content, dict) else None
+    if not stored or not isinstance(stored, list) or not _LONE_KEYS.issuperset(content):  # type: ignore[arg-type]
         return None
-    return {"id": id, "role": ui_role, "metadata": metadata, "parts": [*parts]}
+    parts: list[Part] = []
+    for part in stored:
+        text = part.get("text") if isinstance(part, dict) and len(part) == 2 and part.get("type") == "text" else None
+        if not text or not isinstance(text, str):
+            return None
+        parts.append({"type": "text", "text": text})
+    return parts
 
 
-def _metadata(stored: StoredContent, created_at: str, thread_id: str, resource_id: str | None) -> Part:
-    added = {"createdAt": created_at, "threadId": thread_id, "resourceId": resource_id}
-    known: Part = {key: value for key, value in added.items() if value}
-    provider = stored.fields.get("providerMetadata")
+def _metadata(fields: Part, created_at: str, thread_id: str, resource_id: str | None) -> Part:
+    metadata = _as_dict(fields.get("metadata")).copy()
+    for key, value in (("createdAt", created_at), ("threadId", thread_id), ("resourceId", resource_id)):
+        if value:
+            metadata[key] = value
+    provider = fields.get("providerMetadata")
     if isinstance(provider, dict):
-        known["providerMetadata"] = provider
-    return _as_dict(stored.fields.get("metadata")) | known
+        metadata["providerMetadata"] = provider
+    return metadata
 
 
 def _is_reminder(role: str, metadata: Part, parts: list[Part]) -> bool:
     # Empty objects and lists are true in JavaScript, which wrote them.
-    if any(metadata.get(key) not in (None, False, 0, "") for key in _REMINDER_KEYS):
+    if not _REMINDER_KEYS.isdisjoint(metadata) and any(
+        metadata.get(key) not in (None, False, 0, "") for key in _REMINDER_KEYS
+    ):
         return True
-    texts = (_as_str(part.get("text")) for part in parts if part["type"] == "text")
-    return role == "user" and any(_REMINDER_TAG in text for text in texts)
+    if role != "user":
+        return False
+    return any(part["type"] == "text" and _REMINDER_TAG in _as_str(part.get("text")) for part in parts)
 
 
 def _parts(stored: StoredContent, metadata: Part) -> list[Part]:
@@ -252,9 +280,11 @@ def _message_level_call(call: Part) -> Part:
 
 def _with_tool_states(parts: list[Part], metadata: Part) -> list[Part]:
     """The parts, each call that the metadata name as suspended or unapproved followed by its data part."""
+    if not any(key in metadata for key in _WAITING_KEYS):
+        return parts
     states = (part for part in parts if part["type"] in _TOOL_STATES)
     told = {_as_str(_at(part, "data", "toolCallId")) for part in states}
-    for key, kind in (("suspendedTools", _SUSPENDED), ("pendingToolApprovals", _APPROVAL)):
+    for key, kind in zip(_WAITING_KEYS, (_SUSPENDED, _APPROVAL), strict=True):
         waiting = metadata.get(key)
         for state in waiting.values() if isinstance(waiting, dict) else _as_list(waiting):
             call_id = _at(state, "toolCallId")

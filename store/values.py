@@ -24,6 +24,16 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 
 JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
 
+
+class JSONText:
+    """A JSON value that is written already, in UTF-8 or as text; a long one in pieces, which are never joined."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, *pieces: str | bytes) -> None:
+        self.pieces = pieces
+
+
 CODEC: CodecOptions[dict[str, object]] = CodecOptions(
     tz_aware=True,
     tzinfo=UTC,
