@@ -140,6 +140,9 @@ async def _prepare(memory: Memory, settings: Settings) -> None:
     except Unavailable as error:
         log.warning("The database does not answer yet: %s", error.__cause__ or error)
         return
+    except Exception:
+        log.exception("The database was not looked at.")
+        return
     for index in report.missing:
         reason = report.refused.get(index, "create it with: recallql indexes")
         log.warning("%s: the index %s is missing (%s): %s", index.collection, index.label, index.why, reason)
@@ -163,3 +166,5 @@ async def _survey_forever(memory: Memory, interval: float) -> None:
             await memory.survey()
         except Unavailable as error:
             log.warning("The database was not surveyed: %s", error.__cause__ or error)
+        except Exception:
+            log.exception("The database was not surveyed.")

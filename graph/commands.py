@@ -1,7 +1,7 @@
 """What the command line does: importing, exporting the schema, creating indexes, examining a database."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -26,14 +26,20 @@ from store.vectors.search_indexes import probe_vector_index
 console = Console()
 
 
+REPLY_SECONDS = 60.0
+"""A server that does not answer a command for so long will not do so any more; building indexes takes longer."""
+
+
 @asynccontextmanager
-async def open_database(settings: Settings) -> AsyncIterator[Database]:
+async def open_database(settings: Settings, *, reply_timeout: float | None = REPLY_SECONDS) -> AsyncIterator[Database]:
     """The database that the settings name; without an address the embedded server's, started for the time."""
-    if settings.mongodb_uri is not None:
-        async with connect(settings.mongodb_uri.get_secret_value(), timeout=settings.database_timeout) as client:
-            yield client[settings.database]
-        return
-    async with embedded_server(settings.data_dir) as uri, connect(uri, timeout=settings.database_timeout) as client:
+    async with AsyncExitStack() as stack:
+        if settings.mongodb_uri is not None:
+            uri = settings.mongodb_uri.get_secret_value()
+        else:
+            uri = await stack.enter_async_context(embedded_server(settings.data_dir))
+        opened = connect(uri, timeout=settings.database_timeout, reply_timeout=reply_timeout)
+        client = await stack.enter_async_context(opened)
         yield client[settings.database]
 
 
@@ -74,7 +80,7 @@ def export_schema(file: Path, *, check: bool) -> int:
 
 async def make_indexes(settings: Settings) -> int:
     """Create missing indexes; 1 when the server refused one."""
-    async with open_database(settings) as database:
+    async with open_database(settings, reply_timeout=None) as database:
         with _counting("indexes") as progress:
             progress.add_task("", total=None, count=0)
             report = await create_indexes(database)
@@ -90,7 +96,7 @@ async def examine(settings: Settings) -> int:
     """Print a diagnosis of the database; 1 when something is wrong."""
     embedder = create_embedder(settings.embedder_options) if settings.embedder_options else None
     async with open_database(settings) as database:
-        found = await diagnose(database)
+        found = await diagnose(database, timeout=settings.database_timeout)
         with _counting("vectors") as progress:
             task = progress.add_task("", total=None, count=0)
             inventory = await take_inventory(

@@ -15,6 +15,9 @@ from store.semantic import SemanticRecall
 from store.semantic_search import SearchOptions
 from store.vectors.choosing import EngineChoice
 
+_DATABASE_NAME = r"""^[^\s/\\.$"*<>:|?\x00]{1,63}$"""
+"""What no platform's MongoDB takes in a name is refused at once."""
+
 
 def _false(value: object) -> object:
     return False if isinstance(value, str) and value.strip().lower() == "false" else value
@@ -28,7 +31,7 @@ class Settings(BaseSettings):
     mongodb_uri: SecretStr | None = Field(
         None, description="Connection string. Not set: `make run` starts an embedded server."
     )
-    database: str = Field("mastra", min_length=1, description="Name of the database.")
+    database: str = Field("mastra", pattern=_DATABASE_NAME, description="Name of the database.")
     host: str = Field("127.0.0.1", description="Address to serve on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to serve on.")
     database_timeout: float = Field(

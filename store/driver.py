@@ -44,6 +44,10 @@ _UNAVAILABLE = (
 )
 _REFUSED_CODES = {13, 18, 8000}
 """Unauthorized, AuthenticationFailed, and Atlas's own code for both."""
+NO_CHANGE_STREAMS = {59, 115, 238, 303, 40324, 40573}
+"""What servers without change streams answer: unknown or unsupported command, not implemented, unsupported OpenWire
+command, unknown stage, only on replica sets."""
+_UNKNOWN_CODES = {59, 115, 238, 303, 40324}
 _AWAY_CODES = {6, 7, 89, 91, 133, 189, 262, 9001, 10107, 11600, 11602, 13435}
 """Unreachable or unknown hosts, timeouts of the network or of an operation, shutting down, no longer the primary."""
 
@@ -71,14 +75,27 @@ def translated_errors() -> Iterator[None]:
         raise Unavailable("The connection to the database is closed.") from error
 
 
+@contextmanager
+def explained_errors() -> Iterator[None]:
+    """Like `translated_errors`; a server that lacks what a read needs is no fault of ours either."""
+    with translated_errors():
+        try:
+            yield
+        except pymongo.errors.OperationFailure as error:
+            if error.code in _UNKNOWN_CODES:
+                raise Unavailable("The database lacks a feature that this needs; its log and ours name it.") from error
+            raise
+
+
 @asynccontextmanager
 async def connect(
-    uri: str, *, timeout: float = 5.0, observe: CommandObserver | None = None
+    uri: str, *, timeout: float = 5.0, reply_timeout: float | None = None, observe: CommandObserver | None = None
 ) -> AsyncIterator[AsyncMongoClient[Document]]:
     """Open a client for a connection string; nothing is asked of the server yet.
 
-    `timeout` (seconds) bounds the selection of a server and the connection to it; `observe` is told of every
-    command. Raises InvalidArgument for a connection string that cannot be read, without repeating it.
+    `timeout` (seconds) bounds the selection of a server and the connection to it, `reply_timeout` the wait for a
+    reply where no other time is set; `observe` is told of every command. Raises InvalidArgument for a connection
+    string that cannot be read, without repeating it.
     """
     milliseconds = int(timeout * 1000)
     try:
@@ -86,6 +103,7 @@ async def connect(
             uri,
             serverSelectionTimeoutMS=milliseconds,
             connectTimeoutMS=milliseconds,
+            socketTimeoutMS=int(reply_timeout * 1000) if reply_timeout else None,
             appname="recallql",
             event_listeners=[CommandWatcher(observe)] if observe else [],
         )
@@ -129,15 +147,24 @@ async def open_raw_aggregate(
 
 
 async def open_raw_batches(
-    collection: Collection, condition: Mapping[str, Any], fields: Mapping[str, Any]
+    collection: Collection, condition: Mapping[str, Any], fields: Mapping[str, Any], *, timeout: float
 ) -> AsyncIterator[bytes]:
-    """The documents that match, as batches of undecoded BSON: many documents one after the other."""
+    """The documents that match, as batches of undecoded BSON: many documents one after the other.
+
+    `timeout` bounds the wait for each batch, in seconds.
+    """
     cursor = collection.find_raw_batches(condition, fields)
     try:
-        async for batch in cursor:
+        while batch := await _next_batch(cursor, timeout):
             yield batch
     finally:
         await cursor.close()
+
+
+async def _next_batch(cursor: Any, timeout: float) -> bytes | None:
+    with pymongo.timeout(timeout):
+        batch: bytes | None = await anext(cursor, None)
+        return batch
 
 
 async def together(*awaitables: Awaitable[Any]) -> list[Any]:

@@ -17,6 +17,10 @@ from store.vectors.collections import find_collections
 _EXACT = {"locale": "simple"}
 """Named where a collection has a collation of its own, which its indexes would otherwise take over."""
 
+_IN_THE_WAY = {85, 86}
+"""IndexOptionsConflict, IndexKeySpecsConflict."""
+_TIMEOUT = 30.0
+
 Keys = tuple[tuple[str, int], ...]
 
 
@@ -84,7 +88,7 @@ async def create_indexes(database: Database) -> IndexReport:
     Raises Unavailable.
     """
     declared = await _declared(database)
-    collated = await _find_collated(database)
+    collated = await _find_collated(database, declared)
     present = await _present(database, declared)
     created: list[Index] = []
     refused: dict[Index, str] = {}
@@ -105,10 +109,12 @@ async def _declared(database: Database) -> list[Index]:
     return [*INDEXES, *(index for collection in vectors for index in vector_indexes(collection.name))]
 
 
-async def _find_collated(database: Database) -> set[str]:
-    """The collections that have a collation of their own."""
-    with translated_errors():
-        reply = await database.command("listCollections")
+async def _find_collated(database: Database, declared: list[Index]) -> set[str]:
+    """The collections of these indexes that have a collation of their own."""
+    names = sorted({index.collection for index in declared})
+    with translated_errors(), pymongo.timeout(_TIMEOUT):
+        # By name: of all collections, a reply holds only the first hundred.
+        reply = await database.command("listCollections", filter={"name": {"$in": names}})
     return {entry["name"] for entry in reply["cursor"]["firstBatch"] if entry.get("options", {}).get("collation")}
 
 
@@ -126,7 +132,7 @@ async def _present(database: Database, declared: list[Index]) -> list[Index]:
 
 
 async def _existing(database: Database, collection: str) -> list[Document]:
-    with translated_errors():
+    with translated_errors(), pymongo.timeout(_TIMEOUT):
         try:
             return list((await database[collection].index_information()).values())
         except pymongo.errors.OperationFailure as error:
@@ -156,4 +162,6 @@ async def _create(database: Database, index: Index, *, is_collated: bool) -> str
         except pymongo.errors.DuplicateKeyError:
             return f"{index.collection} holds rows with the same {index.keys[0][0]}; remove the doubles"
         except pymongo.errors.OperationFailure as error:
-            return f"an index of {index.collection} stands in the way ({error.code}); drop or rename it yourself"
+            if error.code in _IN_THE_WAY:
+                return f"an index of {index.collection} stands in the way ({error.code}); drop or rename it yourself"
+            return f"the database refuses it: {(error.details or {}).get('errmsg', error)}"

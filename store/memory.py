@@ -7,7 +7,7 @@ import pymongo
 
 from store.activity import Activity, find_activity
 from store.collections import MESSAGES, RESOURCES, THREADS
-from store.driver import Database, together, translated_errors
+from store.driver import Database, explained_errors, together
 from store.embedded import EMBEDDED_SET
 from store.locating import Locator
 from store.messages import Message, Messages
@@ -52,7 +52,7 @@ class Memory:
         Raises Unavailable.
         """
         names = {"name": {"$in": [source.name for source in self.sources]}}
-        with translated_errors(), pymongo.timeout(self.timeout):
+        with explained_errors(), pymongo.timeout(self.timeout):
             reply = await self.database.command("listCollections", filter=names)
             hello = await self.database.command("hello")
         for source in self.sources:

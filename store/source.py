@@ -16,9 +16,9 @@ from store.driver import (
     Database,
     Document,
     Pipeline,
+    explained_errors,
     open_cursor,
     open_raw_aggregate,
-    translated_errors,
     uncut,
 )
 from store.errors import Unavailable
@@ -69,7 +69,7 @@ class Source:
         return rows
 
     async def _read(self, pipeline: Pipeline, batch_size: int) -> list[Document]:
-        with translated_errors(), pymongo.timeout(self.timeout):
+        with explained_errors(), pymongo.timeout(self.timeout):
             cursor = await self._open(pipeline, batch_size)
             try:
                 return await cursor.to_list(None)
@@ -87,7 +87,7 @@ class Source:
         return rows
 
     async def _read_raw(self, pipeline: Pipeline, batch_size: int) -> list[bytes]:
-        with translated_errors(), pymongo.timeout(self.timeout):
+        with explained_errors(), pymongo.timeout(self.timeout):
             return [data async for data in open_raw_aggregate(self.collection, pipeline, **self._options(batch_size))]
 
     @asynccontextmanager
@@ -101,11 +101,11 @@ class Source:
 
     async def _close(self, cursor: Cursor) -> None:
         """Let the server forget a cursor; one that does not answer forgets it by itself."""
-        with suppress(Unavailable), translated_errors(), pymongo.timeout(self.timeout):
+        with suppress(Unavailable), explained_errors(), pymongo.timeout(self.timeout):
             await cursor.close()
 
     async def _open_in_time(self, pipeline: Pipeline) -> Cursor:
-        with translated_errors(), pymongo.timeout(self.timeout):
+        with explained_errors(), pymongo.timeout(self.timeout):
             return await self._open(pipeline, STREAM_BATCH)
 
     async def with_repair(self, read: Callable[[], Awaitable[T]]) -> T:
@@ -132,7 +132,7 @@ class Source:
         """Whether any row keeps this field as text; not known within a second counts as no."""
         stages: Pipeline = [{"$match": {field: {"$type": "string"}}}, {"$limit": 1}, {"$project": {"_id": 1}}]
         try:
-            with translated_errors(), pymongo.timeout(_PROBE_SECONDS):
+            with explained_errors(), pymongo.timeout(_PROBE_SECONDS):
                 cursor = await open_cursor(self.collection, stages)
                 return bool(await cursor.to_list(None))
         except Unavailable:
@@ -153,7 +153,7 @@ class Source:
                 yield row
 
     async def _next_batch(self, cursor: Cursor) -> list[Document]:
-        with translated_errors(), pymongo.timeout(self.timeout):
+        with explained_errors(), pymongo.timeout(self.timeout):
             return await cursor.to_list(STREAM_BATCH)
 
     def note(self, rows: Iterable[Document]) -> None:

@@ -11,9 +11,6 @@ import bson
 
 from store.driver import Collection, Document, translated_errors
 
-UNSUPPORTED = {40573, 40324, 59}
-"""What servers without change streams answer: only on replica sets; unknown stage; unknown command."""
-
 _PIPELINE = [{"$project": {"operationType": 1, "documentKey": 1}}]
 _PATIENCE_MILLISECONDS = 250
 _LONGEST_GATHERING = 2.0
@@ -64,7 +61,7 @@ class Changes:
 async def open_changes(collection: Collection, after: Document | None = None) -> AsyncIterator[Changes]:
     """Open a change stream on a collection, at the place `after` or now; nothing from then on is missed.
 
-    Raises Unavailable, and the driver's OperationFailure, with a code in `UNSUPPORTED` where the server has none.
+    Raises Unavailable, and the driver's OperationFailure, with a code of `NO_CHANGE_STREAMS` where the server has none.
     """
     place = {} if after is None else {"resume_after": after}
     with translated_errors():

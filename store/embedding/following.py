@@ -9,9 +9,9 @@ from typing import NoReturn
 import pymongo.errors
 
 from store.collections import MESSAGES
-from store.driver import Database, Document
+from store.driver import NO_CHANGE_STREAMS, Database, Document
 from store.embedders.protocol import Embedder
-from store.embedding.changes import UNSUPPORTED, Changes, open_changes
+from store.embedding.changes import Changes, open_changes
 from store.embedding.filling import BATCH_SIZE, Filling, FillOptions, Progress, find_dimensions, no_progress
 from store.embedding.report import FillFailed, FillReport
 from store.errors import StoreError
@@ -80,6 +80,8 @@ class _Following:
             try:
                 await self._follow()
             except (FillFailed, StoreError, pymongo.errors.OperationFailure) as error:
+                if not self._is_filled and isinstance(error, pymongo.errors.OperationFailure):
+                    raise FillFailed(f"The database refuses to tell of changes: {error}.", FillReport()) from error
                 if not self._is_filled:
                     raise
                 wait = min(_LONGEST_WAIT, 2.0**self._failures)
@@ -95,7 +97,7 @@ class _Following:
         except pymongo.errors.OperationFailure as error:
             # Also when the place is no longer in the server's log: then everything is looked at again.
             self._token = None
-            if error.code not in UNSUPPORTED:
+            if error.code not in NO_CHANGE_STREAMS:
                 raise
             log.info("No change streams here: looking for changes every %g s.", self._poll_seconds)
             await self._poll()

@@ -21,6 +21,7 @@ from store.vectors.decoding import decode_batch
 
 _LONGEST_VECTOR = 100_000
 _FEW = 0.01
+_REPLY_SECONDS = 60.0
 _NO_DESCRIPTION = {"_id": {"$ne": "__index_metadata__"}}
 _FIELDS = {"embedding": 1, "metadata.message_id": 1}
 
@@ -160,7 +161,9 @@ class _Counting:
         return CollectionInventory(collection.name, collection.dimensions, coverage=coverage, **counted)
 
     async def _rows(self, collection: VectorCollection) -> AsyncIterator[tuple[bytes, int]]:
-        async for data in open_raw_batches(self._database[collection.name], _NO_DESCRIPTION, _FIELDS):
+        async for data in open_raw_batches(
+            self._database[collection.name], _NO_DESCRIPTION, _FIELDS, timeout=_REPLY_SECONDS
+        ):
             yield data, _documents_in(data)
 
     async def _orphaned(self, batch: VectorBatch) -> int:

@@ -103,7 +103,7 @@ class AtlasEngine:
         with translated_errors(), pymongo.timeout(self.timeout):
             if await rows.find_one(scope_of(query), {"_id": 1}):
                 return True
-        await check_lengths(self.database, self.dimensions, query.owner)
+        await check_lengths(self.database, self.dimensions, query.owner, timeout=self.timeout)
         return False
 
     async def _current_probe(self) -> IndexProbe:

@@ -3,11 +3,14 @@
 import re
 from dataclasses import dataclass
 
+import pymongo
+
 from store.driver import Database, Document, translated_errors
 from store.errors import EmbeddingMismatch
 
 DEFAULT_DIMENSIONS = 1536
 REGISTRY = "__mastra_vector_indexes__"
+_TIMEOUT = 30.0
 _NAME = re.compile(r"memory_messages(?:_(\d+))?")
 
 
@@ -24,9 +27,9 @@ class VectorCollection:
     dimensions: int
 
 
-async def find_collections(database: Database) -> list[VectorCollection]:
-    """All collections of vectors that the database has. Raises Unavailable."""
-    with translated_errors():
+async def find_collections(database: Database, *, timeout: float = _TIMEOUT) -> list[VectorCollection]:
+    """All collections of vectors that the database has. `timeout` is in seconds. Raises Unavailable."""
+    with translated_errors(), pymongo.timeout(timeout):
         reply = await database.command(
             "listCollections", filter={"name": {"$regex": "^memory_messages"}}, nameOnly=True
         )
@@ -39,15 +42,17 @@ async def find_collections(database: Database) -> list[VectorCollection]:
     ]
 
 
-async def check_lengths(database: Database, dimensions: int, owner: str) -> None:
+async def check_lengths(database: Database, dimensions: int, owner: str, *, timeout: float = _TIMEOUT) -> None:
     """Raises EmbeddingMismatch when an owner without vectors of this length has some of another, or nobody has any
     of this length but others are stored: the wrong model is asked, and an empty answer would hide that.
+
+    `timeout` bounds each command, in seconds. Raises Unavailable.
     """
-    other = await find_other_length(database, dimensions, {"metadata.resource_id": owner})
+    other = await find_other_length(database, dimensions, {"metadata.resource_id": owner}, timeout=timeout)
     if other is None:
-        with translated_errors():
+        with translated_errors(), pymongo.timeout(timeout):
             row = await database[collection_name(dimensions)].find_one({"embedding": {"$exists": True}}, {"_id": 1})
-        other = None if row else await find_other_length(database, dimensions, {})
+        other = None if row else await find_other_length(database, dimensions, {}, timeout=timeout)
     if other is not None:
         raise mismatch(other, dimensions)
 
@@ -60,10 +65,12 @@ def mismatch(stored: int, dimensions: int) -> EmbeddingMismatch:
     )
 
 
-async def find_other_length(database: Database, dimensions: int, scope: dict[str, object]) -> int | None:
+async def find_other_length(
+    database: Database, dimensions: int, scope: dict[str, object], *, timeout: float = _TIMEOUT
+) -> int | None:
     """The length of any stored vector in a scope that has not `dimensions` numbers, or None. Raises Unavailable."""
-    for collection in await find_collections(database):
-        with translated_errors():
+    for collection in await find_collections(database, timeout=timeout):
+        with translated_errors(), pymongo.timeout(timeout):
             row: Document | None = await database[collection.name].find_one(
                 scope | {"embedding": {"$exists": True}}, {"embedding": 1}
             )

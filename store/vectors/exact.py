@@ -35,7 +35,7 @@ class ExactEngine:
         """Compare the query with every vector in its scope. Raises EmbeddingMismatch, Unavailable."""
         rows = await self.cache.get(query.owner, lambda: self._load(query.owner))
         if not len(rows):
-            await check_lengths(self.database, self.dimensions, query.owner)
+            await check_lengths(self.database, self.dimensions, query.owner, timeout=self.timeout)
         return RankedCandidates(await _run(rows, lambda: self._rank(rows, query)), rows)
 
     def _rank(self, rows: VectorRows, query: VectorQuery) -> Ranking:
@@ -49,8 +49,9 @@ class ExactEngine:
 
     async def _read(self, owner: str) -> AsyncIterator[bytes]:
         fields = {"embedding": 1, "metadata.message_id": 1, "metadata.thread_id": 1, "metadata.resource_id": 1}
+        condition = {"metadata.resource_id": owner}
         with translated_errors():
-            async for data in open_raw_batches(self.collection, {"metadata.resource_id": owner}, fields):
+            async for data in open_raw_batches(self.collection, condition, fields, timeout=self.timeout):
                 yield data
 
     def _check_lengths(self, batches: list[VectorBatch]) -> None:

@@ -7,14 +7,13 @@ from typing import Any
 
 from pymongo.errors import OperationFailure, PyMongoError
 
-from store.driver import Collection, Document
+from store.driver import NO_CHANGE_STREAMS, Collection, Document
 from store.vectors.cache import RowsCache
 
 log = logging.getLogger("recallql.store")
 
 _RETRY_SECONDS = 1.0
-_UNSUPPORTED = {40573, 40324, 59}
-"""Change streams only on replica sets; unknown stage; unknown command."""
+_LONGEST_RETRY_SECONDS = 60.0
 _PIPELINE = [{"$project": {"operationType": 1, "fullDocument.metadata.resource_id": 1}}]
 
 
@@ -23,20 +22,24 @@ async def watch(collection: Collection, cache: RowsCache) -> None:
 
     After an interruption everything is forgotten, since changes may have been missed.
     """
+    wait = _RETRY_SECONDS
     while True:
         try:
             await _follow(collection, cache)
         except OperationFailure as error:
-            if error.code in _UNSUPPORTED:
+            if error.code in NO_CHANGE_STREAMS:
                 log.info("%s: no change streams here; vectors are kept for %s s", collection.name, cache.lifetime)
                 return
             log.warning("%s: the change stream ended: %s", collection.name, error)
         except PyMongoError as error:
             log.warning("%s: the change stream ended: %s", collection.name, type(error).__name__)
         finally:
-            cache.is_told = False
-            cache.forget_all()
-        await asyncio.sleep(_RETRY_SECONDS)
+            # Whoever was told at last begins anew with the shortest wait.
+            wait = _RETRY_SECONDS if cache.is_told else min(2 * wait, _LONGEST_RETRY_SECONDS)
+            if cache.is_told:
+                cache.is_told = False
+                cache.forget_all()
+        await asyncio.sleep(wait)
 
 
 async def _follow(collection: Collection, cache: RowsCache) -> None:

@@ -14,6 +14,11 @@ from typing import Any
 import pytest
 from pymongo import AsyncMongoClient, MongoClient
 
+from store.diagnosis import diagnose
+from store.driver import connect
+from store.embedders.toy import ToyEmbedder
+from store.embedding.inventory import take_inventory
+from store.errors import Unavailable
 from tests.graph.test_commands import Commands
 from tests.zoo import Answer, Client, fill, message, serving, thread
 
@@ -23,6 +28,7 @@ NAME = "mastra"
 """The database that is read unless a setting says otherwise."""
 THREADS = "{ threads { threads { id } total } }"
 NEW_THREAD = '{ recall(threadId: "t-new", resourceId: "res-a", perPage: 20) { messages { id } total hasMore } }'
+SEARCH = '{ recall(threadId: "t1", vectorSearchString: "text of m1") { matches { message { id } } } }'
 OPERATIONS = {
     "threads": THREADS,
     "recall": '{ recall(threadId: "t1", include: [{id: "m1"}]) { messages { id } total } }',
@@ -254,6 +260,38 @@ async def test_a_database_that_hangs_between_two_batches_is_not_waited_for(start
         finally:
             started.go_on()
     assert answer.code == "UNAVAILABLE"
+
+
+async def test_one_lost_answer_does_not_end_the_search_of_its_owner(started: Server) -> None:
+    """All who ask meanwhile share one load of the owner's vectors."""
+    listener = HangingAt(started, "find")
+    vectors = (await ToyEmbedder().embed(["text of m1"])).vectors.tolist()
+    row = {"embedding": vectors[0], "metadata": {"message_id": "m1", "thread_id": "t1", "resource_id": "res-a"}}
+    async with AsyncMongoClient[dict[str, Any]](started.uri, event_listeners=[listener]) as opened:
+        await opened[NAME].memory_messages_64.insert_one(row)
+        async with serving(opened[NAME], database_timeout=1, embedder="toy", semantic_recall="true") as client:
+            try:
+                lost = await asyncio.gather(*(ask(client, SEARCH) for _ in range(3)))
+            finally:
+                started.go_on()
+            listener.name = "nothing"
+            found = await ask(client, SEARCH)
+    assert {answer.code for answer in lost} == {"UNAVAILABLE"}
+    assert found.data["recall"]["matches"][0]["message"]["id"] == "m1"
+
+
+async def test_the_command_line_gives_up_a_server_that_does_not_answer(started: Server) -> None:
+    async with connect(started.uri, timeout=1, reply_timeout=1) as client:
+        await client.admin.command("ping")
+        started.hang()
+        try:
+            async with asyncio.timeout(8 * PATIENCE):
+                with pytest.raises(Unavailable):
+                    await diagnose(client[NAME], timeout=0.5)
+                with pytest.raises(Unavailable):
+                    await take_inventory(client[NAME], dimensions=None, model=None)
+        finally:
+            started.go_on()
 
 
 # What is said of it

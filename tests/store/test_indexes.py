@@ -104,6 +104,9 @@ async def test_vectors_are_found_by_an_index(plain_database: Any, keys: str) -> 
 async def test_indexes_compare_text_exactly_whatever_the_collection_does(mongodb_uri: str) -> None:
     """An index takes over the collection's collation, and would then serve no exact comparison."""
     async with listening(mongodb_uri, "recallql_indexes_collated") as (database, commands):
+        # More than one reply of the server tells of.
+        for number in range(110):
+            await database.create_collection(f"another_{number}")
         await database.create_collection("mastra_messages", collation={"locale": "en", "strength": 2})
         await create_indexes(database)
         sent = [event.command for event in commands.sent if event.command_name == "createIndexes"]
