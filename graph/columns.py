@@ -21,7 +21,7 @@ from graphql import (
     Undefined,
 )
 
-from graph.scalars import as_it_is
+from graph.scalars import COLUMNS
 
 T = TypeVar("T")
 Column = list[Any]
@@ -132,10 +132,11 @@ def leaves(type_: GraphQLLeafType) -> Completion:
     coerce: Callable[[Any], Any] = type_.coerce_output_value
     if isinstance(type_, GraphQLEnumType):
         return _enums(coerce)
+    coerce_all = COLUMNS.get(coerce) or (lambda column: list(map(coerce, column)))
 
     def complete(column: Column) -> Column:
         _check_kinds(set(map(type, column)))
-        coerced = column if coerce is as_it_is else list(map(coerce, column))
+        coerced = coerce_all(column)
         if not _ABSENT.isdisjoint(map(type, coerced)):
             raise Unusual
         return coerced

@@ -19,6 +19,7 @@ from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 from graph.columns import Column, Columns, Given, Unusual
 from graph.planning import Details, Plan, Planner, Plans
 from graph.response import encode
+from store.lazy import forget
 from store.slices import SLICE
 from store.values import JSONText
 
@@ -91,10 +92,8 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
             given = await self._fetch(rows, plan)
             slices = _slices(rows, plan, given)
             if self._takes_json_text:
-                # Each slice is a list in itself: its closing bracket gives way to a comma, but for the last one's.
-                written = [encode(completed) async for completed in slices]
-                return JSONText(b"[", *(b"%b," % each[1:-1] for each in written[:-1]), written[-1][1:])
-            return [item async for completed in slices for item in completed]
+                return await _written(slices)
+            return [item async for _, completed in slices for item in completed]
         except Exception:
             stock = in_stock_way()
             return stock if isinstance(stock, list) else await stock
@@ -122,9 +121,20 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
         return Planner(self.collect_subfields, fragments, self._takes_json_text).plan(item_type, details)
 
 
-async def _slices(rows: Column, plan: Plan, given: Given) -> AsyncIterator[Column]:
-    """The completed rows, slice by slice, between which others have their turn."""
+async def _slices(rows: Column, plan: Plan, given: Given) -> AsyncIterator[tuple[Column, Column]]:
+    """The rows and the completed rows, slice by slice, between which others have their turn."""
     for start in range(0, len(rows), SLICE):
         part = slice(start, start + SLICE)
-        yield plan.complete(rows[part], {name: values[part] for name, values in given.items()})
+        items = rows[part]
+        yield items, plan.complete(items, {name: values[part] for name, values in given.items()})
         await asyncio.sleep(0)
+
+
+async def _written(slices: AsyncIterator[tuple[Column, Column]]) -> JSONText:
+    """A list as JSON. What its items worked out is dropped at once: to drop all of it in the end takes long."""
+    written: list[bytes] = []
+    async for items, completed in slices:
+        written.append(encode(completed))
+        forget(items)
+    # Each slice is a list in itself: its closing bracket gives way to a comma, but for the last one's.
+    return JSONText(b"[", *(b"%b," % each[1:-1] for each in written[:-1]), written[-1][1:])

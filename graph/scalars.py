@@ -24,7 +24,7 @@ from store.errors import InvalidArgument, StoreError
 from store.filters import MetadataFilter
 from store.instants import Instant
 from store.semantic import SemanticRecall
-from store.values import iso_text
+from store.values import iso_text, iso_texts
 
 PerPage = NewType("PerPage", object)
 JSONValue = NewType("JSONValue", object)
@@ -178,3 +178,9 @@ SCALARS: dict[object, ScalarDefinition] = {
     JSONObject: _scalar("JSONObject", "A JSON object; see JSON for the spelling of values.", parse_json_object),
     Count: _scalar("Count", "A whole number of up to 64 bits.", parse_count),
 }
+
+COLUMNS: dict[Callable[..., object], Callable[[list[Any]], list[Any]]] = {
+    as_it_is: lambda column: column,
+    iso_text: iso_texts,
+}
+"""How scalars give out many values at once, where that is faster than one by one."""

@@ -1,6 +1,6 @@
 """An attribute that is worked out when it is first read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
@@ -28,3 +28,16 @@ class lazy(Generic[T]):
             return self
         value = instance.__dict__[self._name] = self._work_out(instance)
         return value
+
+
+def forget(instances: Sequence[object]) -> None:
+    """Drop what lazy attributes have worked out; what is read again is worked out again."""
+    names = {kind: _lazy_names(kind) for kind in set(map(type, instances))}
+    for instance in instances:
+        for name in names[type(instance)]:
+            instance.__dict__.pop(name, None)
+
+
+def _lazy_names(kind: type) -> list[str]:
+    attributes = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
+    return [name for name, value in attributes.items() if isinstance(value, lazy)]

@@ -3,8 +3,9 @@
 import base64
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 
 import orjson
 from bson import (
@@ -48,6 +49,7 @@ MAX_DEPTH = 200
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 _LATEST = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
+_zone = attrgetter("tzinfo")
 _MILLISECONDS = [f".{number:03}Z" for number in range(1000)]
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s*([Zz]|[+-]\d\d(?::?\d\d)?)?")
 
@@ -57,6 +59,19 @@ def iso_text(moment: datetime) -> str:
     utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     # A third of the time of isoformat, and every message has such a moment.
     return orjson.dumps(utc, None, orjson.OPT_OMIT_MICROSECONDS)[1:20].decode() + _MILLISECONDS[utc.microsecond // 1000]
+
+
+def iso_texts(moments: Sequence[datetime]) -> list[str]:
+    """`iso_text` of each moment; a quarter of the time where all are in UTC, as those that were read are."""
+    if set(map(_zone, moments)) != {UTC}:
+        return list(map(iso_text, moments))
+    # A list of texts of one length: "2026-01-01T00:00:00+00:00", one after the other.
+    written = orjson.dumps(moments, None, orjson.OPT_OMIT_MICROSECONDS).decode()
+    starts = range(len('["'), len(written), len('2026-01-01T00:00:00+00:00","'))
+    return [
+        written[start : start + len("2026-01-01T00:00:00")] + _MILLISECONDS[moment.microsecond // 1000]
+        for start, moment in zip(starts, moments, strict=True)
+    ]
 
 
 def to_json(value: object) -> JSON:

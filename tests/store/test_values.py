@@ -15,7 +15,17 @@ from bson import encode as encode_bson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.values import CODEC, clean_integer, clean_text, iso_text, to_clamped_moment, to_json, to_moment, to_text
+from store.values import (
+    CODEC,
+    clean_integer,
+    clean_text,
+    iso_text,
+    iso_texts,
+    to_clamped_moment,
+    to_json,
+    to_moment,
+    to_text,
+)
 
 NOON = datetime(2024, 3, 10, 12, tzinfo=UTC)
 HEX = "65f0c0ffee65f0c0ffee65f0"
@@ -227,3 +237,13 @@ def test_no_stored_time_raises(stored: object) -> None:
 def test_what_stands_for_an_id_as_text(value: object, text: str) -> None:
     """Text as it is; all else is spelt as in JSON (blanks aside), and what has no spelling is the default."""
     assert to_text(value, "unknown").replace(": ", ":") == text
+
+
+@given(moments=st.lists(st.datetimes(timezones=st.just(UTC)), max_size=5))
+def test_many_moments_are_spelt_like_one(moments: list[datetime]) -> None:
+    assert iso_texts(moments) == [iso_text(moment) for moment in moments]
+
+
+def test_many_moments_of_several_zones_are_spelt_like_one() -> None:
+    moments = [NOON, NOON.astimezone(timezone(timedelta(hours=5)))]
+    assert iso_texts(moments) == ["2024-03-10T12:00:00.000Z"] * 2
