@@ -24,6 +24,9 @@ DASHBOARD = """query($filter: ThreadFilter) {
   threads(filter: $filter, perPage: 25) { total threads { id title updatedAt messageCount
     firstMessage { id role text createdAt } lastMessage { id role text createdAt }
     resource { id workingMemory } } } }"""
+NEWEST = """query($filter: ThreadFilter) {
+  threads(filter: $filter, perPage: 25) { threads { id title updatedAt
+    messages(perPage: 3) { total messages { id role text createdAt } } } } }"""
 TYPENAMES = RECALL.replace(MESSAGE, f"__typename {MESSAGE}")
 
 
@@ -88,4 +91,5 @@ def _additions(size: Size) -> list[Workload]:
         Workload("semantic recall, warm", SEARCH, search),
         Workload("semantic recall, cold", SEARCH, search, is_cold=True),
         Workload("dashboard, 25 threads", DASHBOARD, {"filter": {"resourceId": owner_id(2)}}),
+        Workload("newest 3 of each of 25 threads", NEWEST, {"filter": {"resourceId": owner_id(2)}}),
     ]

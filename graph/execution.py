@@ -8,16 +8,20 @@ graphql-core's own.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from graphql import GraphQLNonNull, GraphQLOutputType, GraphQLResolveInfo, is_leaf_type
+from graphql.execution.values import get_argument_values
 from graphql.pyutils import Path
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
+from strawberry.schema.schema_converter import GraphQLCoreConverter
+from strawberry.types.arguments import convert_arguments
 
 from graph.columns import Column, Columns, Given, Unusual
-from graph.planning import Details, Plan, Planner, Plans
+from graph.planning import BoundBatch, Details, Plan, Planner, Plans
 from graph.response import encode
 from store.lazy import forget
 from store.slices import SLICE
@@ -27,6 +31,8 @@ Stock = Callable[[], Awaitable[Column] | Column]
 
 MOST_PLANS = 500
 _PLANS = "recallql plans"
+_TURN_SECONDS = 0.005
+"""How long items that may hold very many others are completed without a pause."""
 
 
 class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
@@ -67,7 +73,7 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
         if plan is None:
             return in_stock_way()
         rows = list(items)
-        if len(rows) > SLICE:
+        if len(rows) > SLICE or plan.is_deep:
             return self._complete_in_slices(rows, plan, in_stock_way)
         try:
             columns = plan.read(rows)
@@ -89,7 +95,7 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
     async def _complete_in_slices(self, rows: Column, plan: Plan, in_stock_way: Stock) -> Any:
         """A long list; where the answer takes JSON text, each slice is written at once, and its objects are gone."""
         try:
-            given = await self._fetch(rows, plan)
+            given = await self._fetch(rows, plan) if rows else {}
             slices = _slices(rows, plan, given)
             if self._takes_json_text:
                 return await _written(slices)
@@ -100,14 +106,27 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
 
     async def _fetch(self, rows: Column, plan: Plan) -> Given:
         """What the batches of a plan fetch for all rows, side by side."""
-        batches = [batch(rows, self.context_value) for batch in plan.batches.values()]
-        fetched = await asyncio.gather(*batches, return_exceptions=True)
+        bound = [(batch, self._arguments(batch)) for batch in plan.batches.values()]
+        fetches = (batch.fetch(rows, self.context_value, batch.selected, **arguments) for batch, arguments in bound)
+        fetched = await asyncio.gather(*fetches, return_exceptions=True)
         given: dict[str, Sequence[Any]] = {}
         for name, values in zip(plan.batches, fetched, strict=True):
             if isinstance(values, BaseException) or len(values) != len(rows):
                 raise Unusual
             given[name] = values
         return given
+
+    def _arguments(self, batch: BoundBatch) -> dict[str, Any]:
+        """The arguments of a batch's field by their names in Python. Raises what the stock path tells of."""
+        if not batch.field.args:
+            return {}
+        fragment_values = batch.details.fragment_variable_values
+        values = get_argument_values(
+            batch.field, batch.details.node, self.variable_values, fragment_values, self.hide_suggestions
+        )
+        schema = self.schema.extensions[GraphQLCoreConverter.DEFINITION_BACKREF]
+        registry = schema.schema_converter.scalar_registry
+        return convert_arguments(values, batch.definition.arguments, registry, schema.config)
 
     def _plan_of(self, item_type: GraphQLOutputType, details: Details, path: Path) -> Plan | None:
         """The plan of a selection; None where it holds anything that is not covered."""
@@ -123,11 +142,14 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
 
 async def _slices(rows: Column, plan: Plan, given: Given) -> AsyncIterator[tuple[Column, Column]]:
     """The rows and the completed rows, slice by slice, between which others have their turn."""
-    for start in range(0, len(rows), SLICE):
-        part = slice(start, start + SLICE)
+    size, began = 1 if plan.is_deep else SLICE, time.perf_counter()
+    for start in range(0, len(rows), size):
+        part = slice(start, start + size)
         items = rows[part]
         yield items, plan.complete(items, {name: values[part] for name, values in given.items()})
-        await asyncio.sleep(0)
+        if size == SLICE or time.perf_counter() - began > _TURN_SECONDS:
+            await asyncio.sleep(0)
+            began = time.perf_counter()
 
 
 async def _written(slices: AsyncIterator[tuple[Column, Column]]) -> JSONText:
@@ -136,5 +158,7 @@ async def _written(slices: AsyncIterator[tuple[Column, Column]]) -> JSONText:
     async for items, completed in slices:
         written.append(encode(completed))
         forget(items)
+    if not written:
+        return JSONText(b"[]")
     # Each slice is a list in itself: its closing bracket gives way to a comma, but for the last one's.
     return JSONText(b"[", *(b"%b," % each[1:-1] for each in written[:-1]), written[-1][1:])

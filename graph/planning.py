@@ -25,8 +25,9 @@ from graph.columns import Column, Columns, Completion, Field, Given, Rows, leave
 from graph.selection import Selection, merged
 
 Details = list[FieldDetails]
-Batch = Callable[[Sequence[Any], Any, Selection], Awaitable[Sequence[Any]]]
-"""The values of a field for all these items; gets the request's context and what is selected beneath the field."""
+Batch = Callable[..., Awaitable[Sequence[Any]]]
+"""The values of a field for all these items; gets the items, the request's context, what is selected beneath the field,
+and the field's arguments by name."""
 
 BATCH = "batch"
 """The key of a field's batch in `strawberry.field(metadata=...)`. It gives what the field's resolver gives for each."""
@@ -35,15 +36,27 @@ JSON_TEXT = "json text"
 
 
 @dataclass(frozen=True, slots=True)
+class BoundBatch:
+    """A batch with what is selected beneath its field, and the field, whose arguments may hold variables."""
+
+    fetch: Batch
+    selected: Selection
+    field: GraphQLField
+    definition: StrawberryField
+    details: FieldDetails
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """How a list is completed: `join` puts together what `read` gives and what `batches` fetch for the items.
 
-    The names are those of the fields in the answer.
+    The names are those of the fields in the answer. `is_deep`: a single item may hold very many others.
     """
 
     read: Callable[[Column], Columns]
     join: Callable[[Columns, Given], Column]
-    batches: Mapping[str, Callable[[Sequence[Any], Any], Awaitable[Sequence[Any]]]]
+    batches: Mapping[str, BoundBatch]
+    is_deep: bool = False
 
     def complete(self, items: Column, given: Given) -> Column:
         """The items of the answer."""
@@ -62,6 +75,7 @@ class Planner:
         self._collect = collect
         self._fragments = fragments
         self._takes_json_text = takes_json_text
+        self._has_lists = False
 
     def plan(self, item_type: GraphQLOutputType, details: Details) -> Plan | None:
         """The plan of a list with items of this type; None where it holds anything that no plan covers."""
@@ -71,9 +85,9 @@ class Planner:
         return completion and Plan(lambda items: {"": completion(items)}, lambda columns, given: columns[""], {})
 
     def _plan_objects(self, type_: GraphQLObjectType, details: Details) -> Plan | None:
-        batches: dict[str, Any] = {}
+        batches: dict[str, BoundBatch] = {}
         rows = self._rows(type_, details, batches)
-        return Plan(required(rows.read), rows.join, batches) if rows else None
+        return Plan(required(rows.read), rows.join, batches, bool(batches) and self._has_lists) if rows else None
 
     def _complete(self, type_: GraphQLOutputType, details: Details) -> Completion | None:
         is_required = isinstance(type_, GraphQLNonNull)
@@ -86,6 +100,7 @@ class Planner:
     def _complete_inner(self, type_: GraphQLOutputType, details: Details) -> Completion | None:
         """The completion of a column without nulls."""
         if isinstance(type_, GraphQLList):
+            self._has_lists = True
             item = self._complete(type_.of_type, details)
             return item and lists(item)
         if isinstance(type_, GraphQLObjectType):
@@ -93,7 +108,7 @@ class Planner:
             return None if rows is None else lambda items: rows.join(rows.read(items), {})
         return leaves(type_) if is_leaf_type(type_) else None
 
-    def _rows(self, type_: GraphQLObjectType, details: Details, batches: dict[str, Any] | None) -> Rows | None:
+    def _rows(self, type_: GraphQLObjectType, details: Details, batches: dict[str, BoundBatch] | None) -> Rows | None:
         """The fields of an object; batches are added to `batches`, or not covered without."""
         collected = self._collect(type_, details)
         if type_.is_type_of or collected.new_defer_usages:
@@ -108,14 +123,14 @@ class Planner:
         return Rows(fields) if fields else None
 
     def _field(
-        self, type_: GraphQLObjectType, name: str, details: Details, batches: dict[str, Any] | None
+        self, type_: GraphQLObjectType, name: str, details: Details, batches: dict[str, BoundBatch] | None
     ) -> Field | None:
         field_name = details[0].node.name.value
         if field_name == "__typename":
             return Field(lambda item: type_.name, list)
         field = type_.fields.get(field_name)
-        definition = field and _definition(field)
-        if not field or not definition:
+        definition = field and field.extensions.get("strawberry-definition")
+        if not field or not isinstance(definition, StrawberryField):
             return None
         completion = self._complete(field.type, details)
         if completion is None:
@@ -125,22 +140,13 @@ class Planner:
         batch = definition.metadata.get(BATCH)
         if batch is None or batches is None:
             return None
-        batches[name] = _bound(batch, merged((each.node.selection_set for each in details), self._fragments))
+        selected = merged((each.node.selection_set for each in details), self._fragments)
+        batches[name] = BoundBatch(batch, selected, field, definition, details[0])
         return Field(None, completion)
 
     def _attribute(self, definition: StrawberryField) -> str:
         json_text: str | None = definition.metadata.get(JSON_TEXT) if self._takes_json_text else None
         return json_text or definition.python_name
-
-
-def _bound(batch: Batch, selected: Selection) -> Callable[[Sequence[Any], Any], Awaitable[Sequence[Any]]]:
-    return lambda items, context: batch(items, context, selected)
-
-
-def _definition(field: GraphQLField) -> StrawberryField | None:
-    """What Strawberry knows of a field; None for a field with arguments."""
-    definition = field.extensions.get("strawberry-definition")
-    return definition if isinstance(definition, StrawberryField) and not field.args else None
 
 
 class Plans:

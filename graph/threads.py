@@ -84,32 +84,53 @@ async def resolve_resource(root: strawberry.Parent[store.Thread], info: RequestI
     return (await resources([root], info.context, {}))[0]
 
 
+PerPageArgument = Annotated[
+    PerPage | None, strawberry.argument(description="Messages of each thread; `false` for all of them.")
+]
+FilterArgument = Annotated[
+    inputs.MessageFilter | None, strawberry.argument(description="Which messages to list; all by default.")
+]
+OrderArgument = Annotated[inputs.MessageOrder | None, strawberry.argument(description="Newest first by default.")]
+
+
+async def message_pages(
+    threads: Sequence[store.Thread],
+    context: Context,
+    selected: Selection,
+    per_page: PerPage | None = DEFAULT_MESSAGES,
+    page: int | None = 0,
+    filter: inputs.MessageFilter | None = strawberry.UNSET,
+    order_by: inputs.MessageOrder | None = strawberry.UNSET,
+) -> list[MessagePage]:
+    """A page of the messages of each thread."""
+    paged = inputs.to_page(page, per_page, 10)
+    matching = filter.to_filter() if filter else NO_FILTER
+    order, needs = inputs.to_order(order_by), _needs(selected)
+    requests = [(thread.id, NestedRequest(thread.scope, paged, matching, order, needs)) for thread in threads]
+    found = await context.loaders.pages.load_many(PageKey(*request) for request in requests)
+    return [
+        MessagePage(
+            messages=each.messages,
+            total=each.total,
+            page=paged.page,
+            per_page=inputs.echo(paged),
+            has_more=each.has_more,
+        )
+        for each in found
+    ]
+
+
 async def resolve_messages(
     root: strawberry.Parent[store.Thread],
     info: RequestInfo,
-    per_page: Annotated[
-        PerPage | None, strawberry.argument(description="Messages of each thread; `false` for all of them.")
-    ] = DEFAULT_MESSAGES,
+    per_page: PerPageArgument = DEFAULT_MESSAGES,
     page: inputs.PageArgument = 0,
-    filter: Annotated[
-        inputs.MessageFilter | None, strawberry.argument(description="Which messages to list; all by default.")
-    ] = strawberry.UNSET,
-    order_by: Annotated[
-        inputs.MessageOrder | None, strawberry.argument(description="Newest first by default.")
-    ] = strawberry.UNSET,
+    filter: FilterArgument = strawberry.UNSET,
+    order_by: OrderArgument = strawberry.UNSET,
 ) -> MessagePage:
     """A page of the messages of a thread."""
-    paged = inputs.to_page(page, per_page, 10)
-    matching = filter.to_filter() if filter else NO_FILTER
-    request = NestedRequest(root.scope, paged, matching, inputs.to_order(order_by), _needs(info))
-    found = await info.context.loaders.pages.load(PageKey(root.id, request))
-    return MessagePage(
-        messages=found.messages,
-        total=found.total,
-        page=paged.page,
-        per_page=inputs.echo(paged),
-        has_more=found.has_more,
-    )
+    pages = await message_pages([root], info.context, selection(info), per_page, page, filter, order_by)
+    return pages[0]
 
 
 @strawberry.type(description="A conversation of one owner.")
@@ -140,6 +161,7 @@ class Thread:
     )
     messages: MessagePage = strawberry.field(
         resolver=resolve_messages,
+        metadata={BATCH: message_pages},
         description="A page of the thread's messages. Two database commands for all the threads of a page.",
     )
     working_memory: str | None = strawberry.field(
@@ -181,7 +203,6 @@ async def _activities(
     )
 
 
-def _needs(info: RequestInfo) -> Needs:
-    selected = selection(info)
+def _needs(selected: Selection) -> Needs:
     fields = stored_fields(MESSAGE_FIELDS, [selected.get("messages", {})])
     return Needs("messages" in selected, "total" in selected, "hasMore" in selected, fields)

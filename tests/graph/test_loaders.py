@@ -22,3 +22,22 @@ async def test_an_argument_that_is_refused_fails_its_own_field_alone(client: Cli
     assert [(error["path"], error["extensions"]["code"]) for error in answer.body["errors"]] == [
         (["thread", "a"], "LIMIT_EXCEEDED")
     ]
+
+
+async def test_arguments_beneath_a_list_are_those_of_this_request(client: Client) -> None:
+    """The plan of a document is kept, the values of its variables are not."""
+    query = "query($n: PerPage) { threads(perPage: 2) { threads { id messages(perPage: $n) { messages { id } perPage } } } }"
+    for count in (1, 3, 0, False):
+        page = (await client.ask(query, n=count)).data["threads"]["threads"]
+        listed = {thread["id"]: len(thread["messages"]["messages"]) for thread in page}
+        assert listed == {"t1": 10 if count is False else count, "t2": 0}
+        assert {thread["messages"]["perPage"] for thread in page} == {count}
+
+
+async def test_a_refused_argument_beneath_a_list_is_told_for_its_field(client: Client) -> None:
+    answer = await client.ask(
+        "query($n: PerPage) { threads(perPage: 2) { threads { messages(perPage: $n) { total } } } }", n=5000
+    )
+    assert answer.body["data"] is None
+    assert answer.body["errors"][0]["path"][:3] == ["threads", "threads", 0]
+    assert answer.code == "LIMIT_EXCEEDED"
