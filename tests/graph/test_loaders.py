@@ -26,7 +26,8 @@ async def test_an_argument_that_is_refused_fails_its_own_field_alone(client: Cli
 
 async def test_arguments_beneath_a_list_are_those_of_this_request(client: Client) -> None:
     """The plan of a document is kept, the values of its variables are not."""
-    query = "query($n: PerPage) { threads(perPage: 2) { threads { id messages(perPage: $n) { messages { id } perPage } } } }"
+    beneath = "threads { id messages(perPage: $n) { messages { id } perPage } }"
+    query = f"query($n: PerPage) {{ threads(perPage: 2) {{ {beneath} }} }}"
     for count in (1, 3, 0, False):
         page = (await client.ask(query, n=count)).data["threads"]["threads"]
         listed = {thread["id"]: len(thread["messages"]["messages"]) for thread in page}
