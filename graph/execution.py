@@ -21,7 +21,7 @@ from strawberry.schema.schema_converter import GraphQLCoreConverter
 from strawberry.types.arguments import convert_arguments
 
 from graph.columns import Column, Columns, Given, Unusual
-from graph.planning import BoundBatch, Details, Plan, Planner, Plans
+from graph.planning import BoundBatch, Details, KeptPlans, Plan, Planner, Plans
 from graph.response import encode
 from store.lazy import forget
 from store.slices import SLICE
@@ -29,8 +29,8 @@ from store.values import JSONText
 
 Stock = Callable[[], Awaitable[Column] | Column]
 
-MOST_PLANS = 500
-_PLANS = "recallql plans"
+PLANS = "recallql plans"
+"""The key of the plans among a schema's extensions."""
 _TURN_SECONDS = 0.005
 """How long items that may hold very many others are completed without a pause."""
 
@@ -46,12 +46,12 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
         self._takes_json_text = getattr(self.context_value, "takes_json_text", False)
 
     def _kept_plans(self) -> Plans:
-        """The plans of all executions, or this one's own where a directive may change what is selected."""
+        """The plans of earlier executions, or this one's own where a directive may change what is selected."""
         place = self.operation.loc
         if place is None or "@" in place.source.body:
-            return Plans(MOST_PLANS)
-        plans: Plans = self.schema.extensions.setdefault(_PLANS, Plans(MOST_PLANS))
-        return plans
+            return Plans()
+        kept: KeptPlans = self.schema.extensions.setdefault(PLANS, KeptPlans())
+        return kept.of(self.operation)
 
     def complete_iterable_value(
         self,

@@ -4,6 +4,7 @@ A field belongs into a plan when it is an attribute of the item and its type is 
 of such; or when it has a batch, which fetches its values for all items at once.
 """
 
+import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -16,6 +17,7 @@ from graphql import (
     GraphQLNonNull,
     GraphQLObjectType,
     GraphQLOutputType,
+    OperationDefinitionNode,
     is_leaf_type,
 )
 from graphql.execution.collect_fields import CollectedFields, FieldDetails
@@ -150,10 +152,9 @@ class Planner:
 
 
 class Plans:
-    """The plans of one schema, by the nodes of the document that they were made from; the oldest go first."""
+    """The plans of one operation, by the nodes of the document that they were made from."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self) -> None:
         self._plans: dict[tuple[int, ...], tuple[object, Plan | None]] = {}
 
     def get(
@@ -164,8 +165,25 @@ class Plans:
         key = (kind, id(item_type), *map(id, nodes))
         found = self._plans.get(key)
         if found is None:
-            while len(self._plans) >= self.most:
-                del self._plans[next(iter(self._plans))]
             # What the key names is kept, so that its identity is not given to others.
             found = self._plans[key] = ((item_type, nodes), make())
         return found[1]
+
+
+class KeptPlans:
+    """The plans of all operations, each as long as its document is kept by whoever parsed it."""
+
+    def __init__(self) -> None:
+        self._plans: dict[int, tuple[object, Plans]] = {}
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def of(self, operation: OperationDefinitionNode) -> Plans:
+        """The plans of an operation, made when it is first executed."""
+        key = id(operation)
+        if key not in self._plans:
+            # By identity: nodes compare by all that is beneath them.
+            gone = weakref.ref(operation, lambda _: self._plans.pop(key, None))
+            self._plans[key] = (gone, Plans())
+        return self._plans[key][1]

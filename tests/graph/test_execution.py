@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pymongo import AsyncMongoClient
 
 from graph.context import Context, Defaults
-from graph.execution import PlanningExecutor
+from graph.execution import PLANS, PlanningExecutor
 from graph.limits import QueryLimits
 from graph.loaders import Loaders
 from graph.metrics import Metrics
@@ -246,6 +246,14 @@ async def test_a_plan_is_made_once_for_a_document_and_anew_where_a_directive_may
         ["id"],
         ["id", "note"],
     ]
+
+
+async def test_plans_are_forgotten_with_the_document_that_they_were_made_from() -> None:
+    schema = make_schema(PlanningExecutor, partial(CachedParsing, maxsize=3))  # type: ignore[arg-type]
+    for number in range(10):
+        await schema.execute(f"{{ items {{ name{number}: id }} }}", context_value={"items": [item()]})
+    gc.collect()
+    assert 1 <= len(schema._schema.extensions[PLANS]) <= 4
 
 
 async def test_middleware_sees_every_field() -> None:
