@@ -54,7 +54,7 @@ class Rows:
 
     def __init__(self, fields: Mapping[str, Field]) -> None:
         self._fields = dict(fields)
-        self._put_together = _object_maker(tuple(fields))
+        self._put_together = _objects_maker(tuple(fields))
 
     def read(self, items: Column) -> Columns:
         """The completed fields that are read from the items."""
@@ -68,18 +68,19 @@ class Rows:
         completed = [
             columns[name] if field.read else field.complete(list(given[name])) for name, field in self._fields.items()
         ]
-        return list(map(self._put_together, *completed))
+        return self._put_together(completed)
 
 
 @lru_cache(maxsize=1000)
-def _object_maker(names: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
-    """From the values of some fields to an object. Names are GraphQL's: letters, digits, `_`.
+def _objects_maker(names: tuple[str, ...]) -> Callable[[Sequence[Column]], Column]:
+    """From the columns of some fields to objects. Names are GraphQL's: letters, digits, `_`.
 
-    A dictionary display takes a third of the time of `dict(zip(names, values))`.
+    Dictionary displays take a quarter of the time of `dict(zip(names, values))` for each object.
     """
     values = [f"value_{place}" for place in range(len(names))]
     entries = ", ".join(f"{name!r}: {value}" for name, value in zip(names, values, strict=True))
-    maker: Callable[..., dict[str, Any]] = eval(f"lambda {', '.join(values)}: {{{entries}}}")
+    source = f"lambda columns: [{{{entries}}} for ({', '.join(values)},) in zip(*columns, strict=True)]"
+    maker: Callable[[Sequence[Column]], Column] = eval(source)
     return maker
 
 
@@ -148,14 +149,12 @@ def _enums(coerce: Callable[[Any], Any]) -> Completion:
     """A value is coerced once in a column: of very many there are few different ones."""
 
     def complete(column: Column) -> Column:
-        kinds = set(map(type, column))
-        _check_kinds(kinds)
-        # Values of different types may be equal and yet not the same.
-        names = {value: coerce(value) for value in set(column)} if len(kinds) == 1 else None
-        coerced = list(map(names.__getitem__ if names else coerce, column))
-        if not _ABSENT.isdisjoint(map(type, coerced)):
+        _check_kinds(set(map(type, column)))
+        # By identity, for values of different types may be equal and yet not the same.
+        names = {key: coerce(value) for key, value in {id(value): value for value in column}.items()}
+        if not _ABSENT.isdisjoint(map(type, names.values())):
             raise Unusual
-        return coerced
+        return [names[key] for key in map(id, column)]
 
     return complete
 
