@@ -75,7 +75,7 @@ class Rows:
 def _objects_maker(names: tuple[str, ...]) -> Callable[[Sequence[Column]], Column]:
     """From the columns of some fields to objects. Names are GraphQL's: letters, digits, `_`.
 
-    Dictionary displays take a quarter of the time of `dict(zip(names, values))` for each object.
+    One comprehension of dictionary displays is faster than `dict(zip(names, values))` for each object.
     """
     values = [f"value_{place}" for place in range(len(names))]
     entries = ", ".join(f"{name!r}: {value}" for name, value in zip(names, values, strict=True))

@@ -74,35 +74,25 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
             return in_stock_way()
         rows = list(items)
         if len(rows) > SLICE or plan.is_deep:
-            return self._complete_in_slices(rows, plan, in_stock_way)
+            return _or_in_stock_way(self._complete_in_slices(rows, plan), in_stock_way)
         try:
             columns = plan.read(rows)
             if plan.batches and rows:
-                return self._complete_with_batches(rows, plan, columns, in_stock_way)
+                return _or_in_stock_way(self._complete_with_batches(rows, plan, columns), in_stock_way)
             return plan.join(columns, dict.fromkeys(plan.batches, ()))
         except Exception:
             # Attributes have no side effects: the stock path meets the same fault and tells of it properly.
             return in_stock_way()
 
-    async def _complete_with_batches(self, rows: Column, plan: Plan, columns: Columns, in_stock_way: Stock) -> Column:
-        try:
-            return plan.join(columns, await self._fetch(rows, plan))
-        except Exception:
-            # Loaders remember, failures as well: nothing is fetched twice.
-            stock = in_stock_way()
-            return stock if isinstance(stock, list) else await stock
+    async def _complete_with_batches(self, rows: Column, plan: Plan, columns: Columns) -> Column:
+        return plan.join(columns, await self._fetch(rows, plan))
 
-    async def _complete_in_slices(self, rows: Column, plan: Plan, in_stock_way: Stock) -> Any:
+    async def _complete_in_slices(self, rows: Column, plan: Plan) -> Any:
         """A long list; where the answer takes JSON text, each slice is written at once, and its objects are gone."""
-        try:
-            given = await self._fetch(rows, plan) if rows else {}
-            slices = _slices(rows, plan, given)
-            if self._takes_json_text:
-                return await _written(slices)
-            return [item async for _, completed in slices for item in completed]
-        except Exception:
-            stock = in_stock_way()
-            return stock if isinstance(stock, list) else await stock
+        slices = _slices(rows, plan, await self._fetch(rows, plan) if rows else {})
+        if self._takes_json_text:
+            return await _written(slices)
+        return [item async for _, completed in slices for item in completed]
 
     async def _fetch(self, rows: Column, plan: Plan) -> Given:
         """What the batches of a plan fetch for all rows, side by side."""
@@ -138,6 +128,15 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
     def _plan(self, item_type: GraphQLOutputType, details: Details) -> Plan | None:
         fragments = {name: fragment.definition for name, fragment in self.fragments.items()}
         return Planner(self.collect_subfields, fragments, self._takes_json_text).plan(item_type, details)
+
+
+async def _or_in_stock_way(completing: Awaitable[Any], in_stock_way: Stock) -> Any:
+    """Loaders remember, failures as well: what a plan has fetched is not fetched again when it fails."""
+    try:
+        return await completing
+    except Exception:
+        completed = in_stock_way()
+        return completed if isinstance(completed, list) else await completed
 
 
 async def _slices(rows: Column, plan: Plan, given: Given) -> AsyncIterator[tuple[Column, Column]]:

@@ -12,7 +12,7 @@ from graph.recall import RecallResult, resolve_recall
 from graph.resources import Resource
 from graph.scalars import PerPage
 from graph.selection import selection, stored_fields
-from graph.threads import STORED_FIELDS, Thread, ThreadPage
+from graph.threads import STORED_FIELDS, Thread, ThreadPage, to_thread_page
 from store import threads as store
 from store.filters import MetadataFilter
 from store.messages import Message as StoredMessage
@@ -42,14 +42,7 @@ async def resolve_threads(
 ) -> ThreadPage:
     """Threads that match, in order, one page of them."""
     asked = inputs.to_page(page, per_page, 100)
-    found = await _find_threads(info, filter, asked, order_by)
-    return ThreadPage(
-        threads=found.threads,
-        total=found.total,
-        page=asked.page,
-        per_page=inputs.echo(asked),
-        has_more=found.has_more,
-    )
+    return to_thread_page(await _find_threads(info, filter, asked, order_by), asked)
 
 
 async def resolve_thread(

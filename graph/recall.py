@@ -138,21 +138,17 @@ async def resolve_recall(
     paged = to_page(page, per_page, thread_config, info.context.defaults)
     text, semantic = to_search(vector_search_string, thread_config, info.context.defaults)
     items = tuple(item.to_item(thread_id, SEARCH_WINDOW if text else 0) for item in include or ())
-    matching = filter.to_filter() if filter else store.NO_FILTER
-    order, conceals = inputs.to_order(order_by), info.context.is_limited
-    scope = info.context.scope(resource_id)
-    request = (
-        None
-        if scope is None
-        else RecallRequest(thread_id, scope, paged, matching, order, items, text, semantic, conceals)
-    )
-    return to_result(await _recall(info, request) if request else EMPTY, paged)
+    matching, order = filter.to_filter() if filter else store.NO_FILTER, inputs.to_order(order_by)
+    scope, conceals = info.context.scope(resource_id), info.context.is_limited
+    if scope is None:
+        return to_result(EMPTY, paged)
+    return await _recall(info, RecallRequest(thread_id, scope, paged, matching, order, items, text, semantic, conceals))
 
 
-async def _recall(info: RequestInfo, request: RecallRequest) -> Recall:
+async def _recall(info: RequestInfo, request: RecallRequest) -> RecallResult:
     found = await info.context.memory.recall(request, to_needs(info))
     info.context.metrics.observe_recall(found)
-    return found
+    return to_result(found, request.page)
 
 
 def to_result(found: Recall, page: PageRequest) -> RecallResult:

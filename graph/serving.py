@@ -129,8 +129,8 @@ def _serve(settings: Settings, *, is_sample: bool) -> None:
 def calm_garbage_collector() -> None:
     """Large answers are many objects without cycles: looking through all of them again and again blocks the others.
 
-    Few new ones are looked through at a time, and all of them seldom: with the usual 10 in the place of 100, an answer
-    of 10 000 messages has pauses of 65 ms, and with 1000 what has become garbage adds up to hundreds of megabytes.
+    Few new ones are looked through at a time, and all of them seldom: `bench/loop_lag.py` shows pauses of 65 ms
+    with the usual 10 in the place of 100, and with 1000 `bench/memory.py` grows by 6 MB every 1000 requests.
     """
     gc.collect()
     gc.freeze()

@@ -19,8 +19,9 @@ from store import threads as store
 from store.activity import Activity
 from store.messages import NO_FILTER
 from store.messages import Message as StoredMessage
+from store.messages import MessagePage as StoredMessagePage
 from store.nested_pages import NestedRequest
-from store.paging import Needs
+from store.paging import Needs, PageRequest
 from store.resources import Resource as StoredResource
 
 STORED_FIELDS: dict[str, tuple[str, ...]] = {
@@ -108,16 +109,7 @@ async def message_pages(
     order, needs = inputs.to_order(order_by), _needs(selected)
     requests = [(thread.id, NestedRequest(thread.scope, paged, matching, order, needs)) for thread in threads]
     found = await context.loaders.pages.load_many(PageKey(*request) for request in requests)
-    return [
-        MessagePage(
-            messages=each.messages,
-            total=each.total,
-            page=paged.page,
-            per_page=inputs.echo(paged),
-            has_more=each.has_more,
-        )
-        for each in found
-    ]
+    return [to_message_page(each, paged) for each in found]
 
 
 async def resolve_messages(
@@ -189,6 +181,28 @@ class ThreadPage:
     )
     has_more: bool | None = strawberry.field(
         graphql_type=bool, description="Whether matching threads remain after this page."
+    )
+
+
+def to_thread_page(found: store.ThreadPage, asked: PageRequest) -> ThreadPage:
+    """The store's page with what was asked for beside it."""
+    return ThreadPage(
+        threads=found.threads,
+        total=found.total,
+        page=asked.page,
+        per_page=inputs.echo(asked),
+        has_more=found.has_more,
+    )
+
+
+def to_message_page(found: StoredMessagePage, asked: PageRequest) -> MessagePage:
+    """The store's page with what was asked for beside it."""
+    return MessagePage(
+        messages=found.messages,
+        total=found.total,
+        page=asked.page,
+        per_page=inputs.echo(asked),
+        has_more=found.has_more,
     )
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from store.content import Stored, content_metadata, read_stored, read_structure
+from store.content import Stored, content_metadata, read_stored
 from store.driver import Document, Pipeline
 from store.filters import MetadataFilter
 from store.instants import DateRange
@@ -97,13 +97,11 @@ class Message:
 
     @property
     def content_json(self) -> JSON | JSONText:
-        """The content, left as it was written where that is strict JSON: it is checked, and not kept in parts."""
-        text, known = self.stored_content, self.__dict__.get("stored")
-        if not isinstance(text, str) or (known is None and "content" in self.__dict__):
+        """The content, left as it was written where that is strict JSON."""
+        text, is_parsed = self.stored_content, "content" in self.__dict__ and "stored" not in self.__dict__
+        if not isinstance(text, str) or is_parsed:
             return self.content
-        found = known or read_structure(text)
-        is_written = found is not None and found.is_json
-        return JSONText(text) if is_written else self.content
+        return JSONText(text) if self.stored.is_json else self.content
 
     @lazy
     def metadata(self) -> dict[str, JSON]:

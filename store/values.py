@@ -57,12 +57,12 @@ _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+
 def iso_text(moment: datetime) -> str:
     """A moment as ISO 8601 in UTC, with milliseconds and Z, as JavaScript's `toISOString` spells it."""
     utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
-    # A third of the time of isoformat, and every message has such a moment.
+    # Faster than isoformat, and every message has such a moment.
     return orjson.dumps(utc, None, orjson.OPT_OMIT_MICROSECONDS)[1:20].decode() + _MILLISECONDS[utc.microsecond // 1000]
 
 
 def iso_texts(moments: Sequence[datetime]) -> list[str]:
-    """`iso_text` of each moment; a quarter of the time where all are in UTC, as those that were read are."""
+    """`iso_text` of each moment; faster where all are in UTC, as those that were read are."""
     if set(map(_zone, moments)) != {UTC}:
         return list(map(iso_text, moments))
     # A list of texts of one length: "2026-01-01T00:00:00+00:00", one after the other.
