@@ -2,7 +2,7 @@
 
 Run: python -m bench.completing [ROUNDS]
 
-Documents as the driver decodes them become messages (`from_document`), the executor completes the selected fields, and
+Documents as the driver decodes them become messages (`from_documents`), the executor completes the selected fields, and
 the answer is encoded; beside it the stock executor with the JSON of the standard library. CPU time in milliseconds,
 medians, the ways taking turns. Documents are new in every round, because a message keeps what it has parsed. `around`
 is what an execution costs without any message: its share of the two that follow is not the messages'.
@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any
 
 import bson
@@ -35,6 +35,7 @@ from graph.serving import calm_garbage_collector as calm_garbage_collector
 from store.messages import Message as StoredMessage
 from store.messages import MessageOrigin
 from store.scope import EVERYBODY
+from store.slices import in_slices
 from store.values import CODEC
 
 SELECTIONS = {
@@ -68,7 +69,9 @@ class Way:
     async def answer(self, documents: list[dict[str, Any]], query: str) -> list[float]:
         """Milliseconds of CPU of each step: messages, completion, encoding, and all of them."""
         times = [time.process_time()]
-        rows = [StoredMessage.from_document(document, EVERYBODY, MessageOrigin.PAGE) for document in documents]
+        rows = await in_slices(
+            documents, lambda part: StoredMessage.from_documents(part, EVERYBODY, repeat(MessageOrigin.PAGE))
+        )
         times.append(time.process_time())
         result = await self.schema.execute(query, context_value=rows)
         times.append(time.process_time())

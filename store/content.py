@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 import orjson
 
-from store.values import JSON, is_too_deep, to_json
+from store.values import JSON, MAX_DEPTH, is_too_deep, to_json
+
+_OPENING = ("{", "[")
 
 
 class Stored(NamedTuple):
@@ -31,19 +33,19 @@ class Stored(NamedTuple):
 
 def read_stored(stored: object) -> Stored:
     """Read a stored value: text that holds a JSON object or array gives that, all else stays what it is."""
-    return (read_structure(stored) if isinstance(stored, str) else None) or Stored(stored, False)
+    return (isinstance(stored, str) and read_structure(stored)) or Stored(stored, False)
 
 
 def read_structure(text: str) -> Stored | None:
     """The JSON object or array that a text holds, or None when it holds neither."""
-    if not text.lstrip(" \t\n\r").startswith(("{", "[")):
+    if not text.startswith(_OPENING) and not text.lstrip(" \t\n\r").startswith(_OPENING):
         return None
-    found = _load(text)
-    if found is None or type(found.value) not in (dict, list):
-        return None
-    if text.count("{") + text.count("[") > 200 and is_too_deep(found.value):
-        return None
-    return found
+    try:
+        found = Stored(orjson.loads(text), True)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return _read_leniently(text)
+    may_be_deep = text.count("{") + text.count("[") > MAX_DEPTH
+    return None if may_be_deep and is_too_deep(found.value) else found
 
 
 def parse_content(stored: object) -> JSON:
@@ -67,14 +69,7 @@ def parse_metadata(stored: object) -> dict[str, JSON]:
     return value if isinstance(value, dict) else {}
 
 
-def _load(text: str) -> Stored | None:
-    try:
-        return Stored(orjson.loads(text), True)
-    except (orjson.JSONDecodeError, UnicodeEncodeError):
-        return _load_leniently(text)
-
-
-def _load_leniently(text: str) -> Stored | None:
+def _read_leniently(text: str) -> Stored | None:
     """What JavaScript or Python wrote and strict JSON refuses: NaN, halves of surrogate pairs, huge numbers."""
     try:
         value = json.loads(text)

@@ -1,10 +1,12 @@
 """Messages: one by id, and the filtered, ordered, paged list of one thread."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from itertools import repeat
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from store.content import Stored, content_metadata, read_stored
 from store.driver import Document, Pipeline
@@ -13,12 +15,12 @@ from store.instants import DateRange
 from store.lazy import lazy
 from store.ordering import Order, Position, position
 from store.paging import Limits, Needs, PageRequest, RawPage, Reading, read_page
-from store.scope import EVERYBODY, Scope, check_id, check_scope
+from store.scope import Scope, check_id, check_scope
 from store.slices import in_slices
 from store.source import Source
 from store.texts import readable_text
 from store.ui_messages import to_ui_message
-from store.values import JSON, JSONText, iso_text, to_clamped_moment, to_text
+from store.values import JSON, JSONText, iso_text, to_clamped_moment, to_optional_texts, to_texts
 from store.verifying import PARSED, Verification, read_verified
 
 FIELDS = ("id", "thread_id", "resourceId", "role", "type", "createdAt", "content")
@@ -36,9 +38,8 @@ class MessageOrigin(StrEnum):
     CONTEXT = "CONTEXT"
 
 
-@dataclass(frozen=True)
-class Message:
-    """One message of a thread. Content is parsed when it is first looked at, and once."""
+class MessageFields(NamedTuple):
+    """What a message is made of. A tuple: there may be very many, and a dataclass takes thrice as long to make."""
 
     id: str
     thread_id: str
@@ -46,39 +47,49 @@ class Message:
     role: str
     type: str | None
     created_at: datetime
-    stored_content: object = field(repr=False)
-    stored_time: object = field(repr=False)
-    key: object = field(repr=False)
+    stored_content: object
+    stored_time: object
+    key: object
     """MongoDB's own key, which never leaves the store."""
-    scope: Scope = EVERYBODY
+    scope: Scope
     """Whose rows may be seen beneath this message."""
-    origin: MessageOrigin | None = None
+    origin: MessageOrigin | None
+
+
+class Message(MessageFields):
+    """One message of a thread. Content is parsed when it is first looked at, and once."""
 
     @classmethod
     def from_document(cls, document: Document, scope: Scope, origin: MessageOrigin | None = None) -> "Message":
         """A stored document as a message; odd or missing values never raise."""
-        get = document.get
-        id, thread_id, owner, role = get("id"), get("thread_id"), get("resourceId"), get("role")
-        kind, created_at = get("type"), get("createdAt")
-        message = cls.__new__(cls)
-        # The __init__ of a frozen dataclass takes several times as long, and this runs for every row.
-        attributes = {
-            "id": id if type(id) is str else to_text(id),
-            "thread_id": thread_id if type(thread_id) is str else to_text(thread_id),
-            "resource_id": owner if owner is None or type(owner) is str else to_text(owner),
-            "role": role if type(role) is str else to_text(role, "unknown"),
-            "type": kind if kind is None or type(kind) is str else to_text(kind),
-            "created_at": to_clamped_moment(created_at),
-            "stored_content": get("content"),
-            "stored_time": created_at,
-            "key": get("_id"),
-            "scope": scope,
-            "origin": origin,
-        }
-        object.__setattr__(message, "__dict__", attributes)
-        if PARSED in document:
-            message.__dict__["content"] = document[PARSED]
-        return message
+        return cls.from_documents([document], scope, [origin])[0]
+
+    @classmethod
+    def from_documents(
+        cls, documents: Sequence[Document], scope: Scope, origins: Iterable[MessageOrigin | None] = repeat(None)
+    ) -> list["Message"]:
+        """Stored documents as messages, one field of all of them after the other; as `from_document`."""
+        ids, thread_ids, owners, roles, kinds, times, contents, keys = (
+            [document.get(name) for document in documents] for name in (*FIELDS, "_id")
+        )
+        fields = zip(
+            to_texts(ids),
+            to_texts(thread_ids),
+            to_optional_texts(owners),
+            to_texts(roles, "unknown"),
+            to_optional_texts(kinds),
+            map(to_clamped_moment, times),
+            contents,
+            times,
+            keys,
+            repeat(scope),
+            origins,
+        )
+        messages = list(map(cls._make, fields))
+        for message, document in zip(messages, documents, strict=True):
+            if PARSED in document:
+                message.__dict__["content"] = document[PARSED]
+        return messages
 
     @lazy
     def position(self) -> Position:
@@ -178,9 +189,7 @@ class Messages:
         """
         check_id(thread_id, "threadId")
         found = await self._find(thread_id, scope, page.check(self.limits), matching, order, needs)
-        messages = await in_slices(
-            found.documents, lambda rows: [Message.from_document(row, scope, origin) for row in rows]
-        )
+        messages = await in_slices(found.documents, lambda rows: Message.from_documents(rows, scope, repeat(origin)))
         return MessagePage(unique_by_id(messages), found.total, found.has_more, len(messages))
 
     async def _find(
@@ -242,7 +251,7 @@ class Messages:
         ]
         rows = await self.source.rows(pipeline, batch_size=len(wanted) + 1)
         return await in_slices(
-            rows, lambda part: [Message.from_document(row, scope, origin_of(row["_id"])) for row in part]
+            rows, lambda part: Message.from_documents(part, scope, [origin_of(row["_id"]) for row in part])
         )
 
 
@@ -256,8 +265,10 @@ def project(fields: set[str]) -> Pipeline:
     return [{"$project": dict.fromkeys(sorted(fields), 1)}]
 
 
-def unique_by_id(messages: Iterable[Message]) -> list[Message]:
+def unique_by_id(messages: list[Message]) -> list[Message]:
     """Messages without repeated ids: the first of each, in the same order."""
+    if len(set(map(attrgetter("id"), messages))) == len(messages):
+        return messages
     unique: dict[str, Message] = {}
     for message in messages:
         unique.setdefault(message.id, message)

@@ -1,7 +1,7 @@
-"""Targets and their neighbours from the keys of whole threads, for a server that joins ranges row by row.
+"""Targets and their neighbours from whole threads, for a server that joins ranges row by row.
 
 MongoDB answers a look-up of neighbours by an index; the embedded server reads the whole thread for each target. There
-the threads in question are read once, keys alone, and the windows are cut here.
+the threads in question are put in order once, keys alone, and the windows are cut out of them.
 """
 
 from collections.abc import Sequence
@@ -13,49 +13,66 @@ from store.scope import Scope
 from store.source import Source
 from store.targets import Target, TargetQuery, thread_stage
 
-_KEYS = ("_id", "id", "createdAt", "resourceId")
+_KEYS = ("_id", "id", "thread_id", "createdAt", "resourceId")
 
 
 async def find_in_threads(messages: Source, threads: Source, query: TargetQuery, scope: Scope) -> list[Target]:
     """The targets of a query, of which every thread is known, with the keys of their neighbours; one command."""
-    ids = sorted(set(query.thread_ids.values()))
 
     async def read() -> list[Document]:
-        rows = await messages.rows(to_pipeline(messages, threads, ids, scope), batch_size=len(ids) + 1)
-        messages.note(row for thread in rows for row in thread["rows"])
-        return rows
+        pipeline = to_pipeline(messages, threads, query, scope)
+        found = await messages.rows(pipeline, batch_size=len(query.thread_ids) + 1)
+        messages.note({"createdAt": time} for thread in found for time in thread["text_times"])
+        return found
 
-    found = await messages.with_repair(read)
-    return [target for thread in found for target in _targets(thread, query, scope)]
-
-
-def to_pipeline(messages: Source, threads: Source, thread_ids: list[str], scope: Scope) -> Pipeline:
-    """One row for each thread: the keys of its messages in order, and its owner."""
-    keys: dict[str, Any] = {name: f"${name}" for name in _KEYS}
     return [
-        {"$match": {"thread_id": {"$in": thread_ids}}},
+        _to_target(window["id"], window["rows"], thread["thread"], query, scope)
+        for thread in await messages.with_repair(read)
+        for window in thread["windows"]
+    ]
+
+
+def to_pipeline(messages: Source, threads: Source, query: TargetQuery, scope: Scope) -> Pipeline:
+    """One row for each thread: its owner, and for each target the keys from its first neighbour to its last."""
+    is_text = {"$eq": [{"$type": "$createdAt"}, "string"]}
+    gathered = {
+        "ids": {"$push": {"$ifNull": ["$id", None]}},
+        "rows": {"$push": {name: f"${name}" for name in _KEYS}},
+        "text_times": {"$addToSet": {"$cond": [is_text, "text", None]}},
+    }
+    return [
+        {"$match": {"thread_id": {"$in": sorted(set(query.thread_ids.values()))}}},
         *scope.to_message_stages(),
         *messages.repair_stage(),
         {"$sort": {"createdAt": 1, "_id": 1}},
-        {"$group": {"_id": "$thread_id", "rows": {"$push": keys}}},
+        {"$group": {"_id": "$thread_id", **gathered}},
+        {"$project": {"text_times": 1, "windows": _windows(query)}},
         thread_stage(threads.name, "_id"),
     ]
 
 
-def _targets(thread: Document, query: TargetQuery, scope: Scope) -> list[Target]:
-    rows: Sequence[Document] = thread["rows"]
-    targets = []
-    for place, row in enumerate(rows):
-        size = query.sizes.get(row.get("id", ""))
-        if size is None or query.thread_ids[row["id"]] != thread["_id"]:
-            continue
-        before, after = rows[max(place - size[0], 0) : place], rows[place + 1 : place + 1 + size[1]]
-        targets.append(
-            Target.from_row(
-                Message.from_document(row | {"thread_id": thread["_id"]}, scope),
-                thread["thread"],
-                [neighbour["_id"] for neighbour in reversed(before)],
-                [neighbour["_id"] for neighbour in after],
-            )
-        )
-    return targets
+def _windows(query: TargetQuery) -> dict[str, Any]:
+    """For each target of a thread so many rows as its window holds, from its first neighbour on."""
+    items = [
+        {"id": id, "thread_id": query.thread_ids[id], "before": before, "rows": before + 1 + after}
+        for id, (before, after) in query.sizes.items()
+        if id in query.thread_ids
+    ]
+    lies_here = {"$and": [{"$eq": ["$$item.thread_id", "$_id"]}, {"$in": ["$$item.id", "$ids"]}]}
+    start = {"$max": [0, {"$subtract": [{"$indexOfArray": ["$ids", "$$item.id"]}, "$$item.before"]}]}
+    window = {"id": "$$item.id", "rows": {"$slice": ["$rows", start, "$$item.rows"]}}
+    here = {"$filter": {"input": {"$literal": items}, "as": "item", "cond": lies_here}}
+    return {"$map": {"input": here, "as": "item", "in": window}}
+
+
+def _to_target(id: str, rows: Sequence[Document], thread: list[Document], query: TargetQuery, scope: Scope) -> Target:
+    """A target and its neighbours. Near the beginning of a thread there are more rows after it than wanted."""
+    place = next(place for place, row in enumerate(rows) if row.get("id") == id)
+    keys = [row["_id"] for row in rows]
+    before, after = query.sizes[id]
+    return Target.from_row(
+        Message.from_document(rows[place], scope),
+        thread,
+        keys[max(place - before, 0) : place][::-1],
+        keys[place + 1 : place + 1 + after],
+    )

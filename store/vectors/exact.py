@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 _SMALL = 2_000_000
 """Numbers that are compared in about a millisecond: less than the way to another thread and back is worth."""
+_FEW = 200_000
+"""Similarities among which the best are found in less time than that."""
 
 
 class ExactEngine:
@@ -36,7 +38,8 @@ class ExactEngine:
         rows = await self.cache.get(query.owner, lambda: self._load(query.owner))
         if not len(rows):
             await check_lengths(self.database, self.dimensions, query.owner, timeout=self.timeout)
-        return RankedCandidates(await _run(rows, lambda: self._rank(rows, query)), rows)
+        is_small = rows.columns.size <= _SMALL
+        return RankedCandidates(await _run(lambda: self._rank(rows, query), is_small), len(rows) <= _FEW)
 
     def _rank(self, rows: VectorRows, query: VectorQuery) -> Ranking:
         return rank(rows, query.vector, thread_id=query.thread_id, threshold=query.threshold)
@@ -65,16 +68,15 @@ class RankedCandidates:
 
     engine = EngineName.EXACT
 
-    def __init__(self, ranking: Ranking, rows: VectorRows) -> None:
+    def __init__(self, ranking: Ranking, are_few: bool) -> None:
         self._ranking = ranking
-        self._rows = rows
+        self._are_few = are_few
 
     async def take(self, count: int) -> list[Match]:
         """The next `count` candidates, fewer at the end, none after it."""
-        return await _run(self._rows, lambda: self._ranking.take(count))
+        return await _run(lambda: self._ranking.take(count), self._are_few)
 
 
-async def _run(rows: VectorRows, work: Callable[[], T]) -> T:
-    if rows.columns.size <= _SMALL:
-        return work()
-    return await asyncio.to_thread(work)
+async def _run(work: Callable[[], T], is_small: bool) -> T:
+    """Work done here when it is small, else on another thread."""
+    return work() if is_small else await asyncio.to_thread(work)

@@ -62,5 +62,6 @@ async def test_the_embedded_server_is_asked_for_keys(plain_database: Any) -> Non
     memory = Memory(plain_database)
     await memory.survey()
     assert not memory.messages.source.joins_ranges
-    pipeline = to_pipeline(memory.messages.source, memory.threads.source, ["t1"], EVERYBODY)
+    query = TargetQuery.of([("m1", 1, 1)], [("m1", "t1")])
+    pipeline = to_pipeline(memory.messages.source, memory.threads.source, query, EVERYBODY)
     assert pipeline[0] == {"$match": {"thread_id": {"$in": ["t1"]}}}
