@@ -4,7 +4,9 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.rows import LONG_DOCUMENTS, LONG_TEXT, Size, owner_id, thread_id
+from bench.rows import LONG_DOCUMENTS, LONG_TEXT, Size, message_id, message_time, owner_id, thread_id
+from store.cursors import Cursor
+from store.ordering import Order
 
 MESSAGE = "id threadId resourceId role type createdAt text metadata"
 THREAD = "id resourceId title metadata createdAt updatedAt workingMemory"
@@ -12,8 +14,8 @@ THREAD = "id resourceId title metadata createdAt updatedAt workingMemory"
 THREADS = f"""query($filter: ThreadFilter, $perPage: PerPage) {{
   threads(filter: $filter, perPage: $perPage) {{ threads {{ {THREAD} }} total hasMore }} }}"""
 RECALL = f"""query($threadId: ID!, $perPage: PerPage, $page: Int, $include: [IncludeMessage!],
-               $filter: MessageFilter) {{
-  recall(threadId: $threadId, perPage: $perPage, page: $page, include: $include, filter: $filter) {{
+               $filter: MessageFilter, $after: Cursor) {{
+  recall(threadId: $threadId, perPage: $perPage, page: $page, include: $include, filter: $filter, after: $after) {{
     messages {{ {MESSAGE} }} total hasMore }} }}"""
 UI_MESSAGES = """query($threadId: ID!, $perPage: PerPage) {
   recall(threadId: $threadId, perPage: $perPage) { transcript { id uiMessage } total hasMore } }"""
@@ -64,8 +66,16 @@ def _pages(size: Size) -> list[Workload]:
         Workload("recall, newest 100, __typename", TYPENAMES, long | {"perPage": 100}),
         Workload("recall, newest 100, uiMessage", UI_MESSAGES, long | {"perPage": 100}),
         Workload(f"recall, page {deep} of 40", RECALL, long | {"perPage": 40, "page": deep}),
+        Workload(
+            f"recall, 40 after row {deep * 40}", RECALL, long | {"perPage": 40, "after": _cursor(size.long - deep * 40)}
+        ),
         Workload(f"recall, all {size.long}", RECALL, long | {"perPage": False}),
     ]
+
+
+def _cursor(number: int) -> str:
+    """The place of a message of the long thread, in the order of newest first."""
+    return Cursor("messages", Order(), message_time(number), message_id(LONG_TEXT, number)).to_text()
 
 
 def _filters() -> list[Workload]:
@@ -84,7 +94,7 @@ def _filters() -> list[Workload]:
 def _additions(size: Size) -> list[Workload]:
     windows = {"withPreviousMessages": 3, "withNextMessages": 3}
     places = range(size.long // 10, size.long, size.long // 6)
-    include = [{"id": f"{LONG_TEXT}-message-{place:05}", **windows} for place in places][:5]
+    include = [{"id": message_id(LONG_TEXT, place), **windows} for place in places][:5]
     search = {"threadId": thread_id(1, 0), "text": "the parcel with the teapot came back"}
     return [
         Workload("five includes with windows", RECALL, {"threadId": LONG_TEXT, "perPage": 10, "include": include}),

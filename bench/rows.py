@@ -51,6 +51,16 @@ def thread_id(owner: int, thread: int) -> str:
     return f"thread-{owner:03}-{thread:03}"
 
 
+def message_id(thread: str, number: int) -> str:
+    """The id of a message by its thread and its number there."""
+    return f"{thread}-message-{number:05}"
+
+
+def message_time(number: int) -> datetime:
+    """When a message was created: a minute after the one before."""
+    return _START + timedelta(minutes=number)
+
+
 def sentence(number: int) -> str:
     """Forty to a hundred words, others for each number."""
     count = 40 + number * 7 % 60
@@ -72,12 +82,12 @@ def messages(thread: str, owner: str, count: int, *, as_text: bool = True) -> It
     for number in range(count):
         held = content(number)
         yield {
-            "id": f"{thread}-message-{number:05}",
+            "id": message_id(thread, number),
             "thread_id": thread,
             "resourceId": owner,
             "role": "assistant" if number % 2 else "user",
             "type": "v2",
-            "createdAt": _START + timedelta(minutes=number),
+            "createdAt": message_time(number),
             "content": json.dumps(held, separators=(",", ":")) if as_text else held,
         }
 

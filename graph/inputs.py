@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 
 import strawberry
 
-from graph.scalars import JSONObject, PerPage, Rows
+from graph.scalars import EndCursor, JSONObject, PerPage, Rows
 from store.filters import MetadataFilter
 from store.instants import DateRange as StoreDateRange
 from store.instants import Instant
@@ -173,10 +173,10 @@ def given(value: Any, default: T) -> T:
     return default if value is None or value is strawberry.UNSET else value
 
 
-def to_page(page: int | None, per_page: Any, default: int) -> PageRequest:
-    """The page that two arguments ask for; null counts as left out."""
+def to_page(page: int | None, per_page: Any, default: int, after: EndCursor | None = None) -> PageRequest:
+    """The page that these arguments ask for; null counts as left out."""
     rows: Rows = given(per_page, default)
-    return PageRequest(page or 0, None if rows is False else rows)
+    return PageRequest(page or 0, None if rows is False else rows, given(after, None))
 
 
 def echo(page: PageRequest) -> Rows:
@@ -189,4 +189,11 @@ def to_order(order: ThreadOrder | MessageOrder | None) -> Order:
     return order.to_order() if order else Order()
 
 
+AfterArgument = Annotated[
+    EndCursor | None,
+    strawberry.argument(
+        description="The `endCursor` of an earlier answer with the same `orderBy`: the page begins right after it, "
+        "whatever was saved or deleted in between. Goes with page 0."
+    ),
+]
 PageArgument = Annotated[int | None, strawberry.argument(description="The zero-based page; null counts as 0.")]

@@ -13,9 +13,10 @@ import strawberry
 from graph.context import Context, RequestInfo
 from graph.loaders import OwnedKey
 from graph.planning import BATCH, JSON_TEXT
-from graph.scalars import Count, JSONObject, JSONValue, PerPage, Rows
+from graph.scalars import Count, EndCursor, JSONObject, JSONValue, PerPage, Rows
 from graph.selection import Selection
 from store import messages as store
+from store.cursors import Cursor
 from store.threads import Thread as StoredThread
 
 if TYPE_CHECKING:
@@ -105,4 +106,9 @@ class MessagePage:
     )
     has_more: bool | None = strawberry.field(
         graphql_type=bool, description="Whether matching messages remain after this page."
+    )
+    end_cursor: Cursor | None = strawberry.field(
+        graphql_type=EndCursor | None,
+        description="Where this page ends: pass it as `after` of `recall`, with the same `orderBy`, for what follows. "
+        "Null when the page is empty.",
     )

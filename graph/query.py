@@ -39,9 +39,10 @@ async def resolve_threads(
     order_by: Annotated[
         inputs.ThreadOrder | None, strawberry.argument(description="Newest first by default.")
     ] = strawberry.UNSET,
+    after: inputs.AfterArgument = strawberry.UNSET,
 ) -> ThreadPage:
     """Threads that match, in order, one page of them."""
-    asked = inputs.to_page(page, per_page, 100)
+    asked = inputs.to_page(page, per_page, 100, after)
     return to_thread_page(await _find_threads(info, filter, asked, order_by), asked)
 
 
@@ -106,7 +107,7 @@ async def _find_threads(
 ) -> store.ThreadPage:
     selected = selection(info)
     needs = Needs(
-        rows="threads" in selected,
+        rows="threads" in selected or "endCursor" in selected,
         total="total" in selected,
         has_more="hasMore" in selected,
         fields=stored_fields(STORED_FIELDS, [selected.get("threads", {})]),

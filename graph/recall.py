@@ -9,9 +9,10 @@ from graph import inputs
 from graph.context import Defaults, RequestInfo
 from graph.messages import STORED_FIELDS as MESSAGE_FIELDS
 from graph.messages import Message
-from graph.scalars import Count, PerPage, Rows
+from graph.scalars import Count, EndCursor, PerPage, Rows
 from graph.selection import selection, stored_fields
 from store import messages as store
+from store.cursors import Cursor
 from store.errors import InvalidArgument
 from store.paging import Needs, PageRequest
 from store.recall import EMPTY, Recall, RecallNeeds
@@ -70,6 +71,11 @@ class RecallResult:
         graphql_type=bool,
         description="Whether matching messages of the thread remain after this page; "
         "false once this answer holds every one of them.",
+    )
+    end_cursor: Cursor | None = strawberry.field(
+        graphql_type=EndCursor | None,
+        description="Where this page ends: pass it as `after` for the next one, or for what is saved later "
+        "(`direction: ASC`). That of the request when the page is empty.",
     )
     matches: list[FoundMatch] = strawberry.field(
         graphql_type=list[RecallMatch],
@@ -133,9 +139,10 @@ async def resolve_recall(
     filter: FilterArgument = strawberry.UNSET,
     order_by: OrderArgument = strawberry.UNSET,
     thread_config: ConfigArgument = strawberry.UNSET,
+    after: inputs.AfterArgument = strawberry.UNSET,
 ) -> RecallResult:
     """A page of a thread, newest first unless `orderBy` says otherwise, with included and found messages."""
-    paged = to_page(page, per_page, thread_config, info.context.defaults)
+    paged = to_page(page, per_page, thread_config, info.context.defaults, after)
     text, semantic = to_search(vector_search_string, thread_config, info.context.defaults)
     items = tuple(item.to_item(thread_id, SEARCH_WINDOW if text else 0) for item in include or ())
     matching, order = filter.to_filter() if filter else store.NO_FILTER, inputs.to_order(order_by)
@@ -160,6 +167,7 @@ def to_result(found: Recall, page: PageRequest) -> RecallResult:
         page=page.page,
         per_page=inputs.echo(page),
         has_more=found.has_more,
+        end_cursor=found.end,
         matches=found.matches,
         usage=None if found.tokens is None else RecallUsage(tokens=found.tokens),
         engine=found.engine,
@@ -182,14 +190,18 @@ def to_search(
 
 
 def to_page(
-    page: int | None, per_page: PerPage | None, config: inputs.ThreadConfig | None, defaults: Defaults
+    page: int | None,
+    per_page: PerPage | None,
+    config: inputs.ThreadConfig | None,
+    defaults: Defaults,
+    after: EndCursor | None = None,
 ) -> PageRequest:
     """The page to read: `perPage`, else `threadConfig.lastMessages`, else the server's setting.
 
     `false` means every message for `perPage`, but no history for the other two.
     """
     last: Any = inputs.given(config.last_messages if config else None, defaults.last_messages)
-    return inputs.to_page(page, per_page, 0 if last is False else last)
+    return inputs.to_page(page, per_page, 0 if last is False else last, after)
 
 
 def to_needs(info: RequestInfo) -> RecallNeeds:
@@ -199,7 +211,7 @@ def to_needs(info: RequestInfo) -> RecallNeeds:
     found = selected.get("matches", {})
     beside = [found[name] for name in ("message", "before", "after") if name in found]
     page = Needs(
-        rows=bool(lists),
+        rows=bool(lists) or "endCursor" in selected,
         total="total" in selected,
         has_more="hasMore" in selected,
         fields=stored_fields(MESSAGE_FIELDS, [*lists, *beside]),

@@ -20,6 +20,7 @@ from graphql import (
 from strawberry.types.scalar import ScalarDefinition
 
 from graph.errors import CODES, bad_input
+from store.cursors import Cursor
 from store.errors import InvalidArgument, StoreError
 from store.filters import MetadataFilter
 from store.instants import Instant
@@ -30,6 +31,7 @@ PerPage = NewType("PerPage", object)
 JSONValue = NewType("JSONValue", object)
 JSONObject = NewType("JSONObject", object)
 Count = NewType("Count", int)
+EndCursor = NewType("EndCursor", object)
 
 Rows = int | Literal[False]
 """`PerPage` in Python: a number of rows, or False for every row."""
@@ -83,6 +85,13 @@ def parse_count(value: object) -> int:
     """A whole number. Raises GraphQLError."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise bad_input(f"A Count is a whole number, not {_show(value)}.")
+    return value
+
+
+def parse_cursor(value: object) -> str:
+    """Text; the listing it is for takes it apart. Raises GraphQLError."""
+    if not isinstance(value, str):
+        raise bad_input(f"A Cursor is text, the endCursor of an earlier answer, not {_show(value)}.")
     return value
 
 
@@ -169,6 +178,11 @@ Any JSON value. What BSON has and JSON lacks is spelt so: ObjectId, Decimal128 a
 as base64 text, NaN and infinities as null.
 """
 
+_CURSOR = """
+A place in a list: the `endCursor` of one answer is the `after` of the next. Its text means nothing else, and is valid
+for one kind of list (threads or messages) in one order.
+"""
+
 SCALARS: dict[object, ScalarDefinition] = {
     PerPage: _scalar("PerPage", _PER_PAGE.strip(), parse_per_page),
     MetadataFilter: _scalar("MetadataFilter", _METADATA.strip(), parse_metadata_filter),
@@ -176,6 +190,7 @@ SCALARS: dict[object, ScalarDefinition] = {
     datetime: _scalar("DateTime", _DATE_TIME.strip(), parse_date_time, iso_text),
     JSONValue: _scalar("JSON", _JSON.strip(), lambda value: value),
     JSONObject: _scalar("JSONObject", "A JSON object; see JSON for the spelling of values.", parse_json_object),
+    EndCursor: _scalar("Cursor", _CURSOR.strip(), parse_cursor, Cursor.to_text),
     Count: _scalar("Count", "A whole number of up to 64 bits.", parse_count),
 }
 

@@ -13,10 +13,11 @@ from graph.messages import STORED_FIELDS as MESSAGE_FIELDS
 from graph.messages import Message, MessagePage
 from graph.planning import BATCH
 from graph.resources import Resource
-from graph.scalars import Count, JSONObject, PerPage, Rows
+from graph.scalars import Count, EndCursor, JSONObject, PerPage, Rows
 from graph.selection import Selection, selection, stored_fields
 from store import threads as store
 from store.activity import Activity
+from store.cursors import Cursor
 from store.messages import NO_FILTER
 from store.messages import Message as StoredMessage
 from store.messages import MessagePage as StoredMessagePage
@@ -182,6 +183,11 @@ class ThreadPage:
     has_more: bool | None = strawberry.field(
         graphql_type=bool, description="Whether matching threads remain after this page."
     )
+    end_cursor: Cursor | None = strawberry.field(
+        graphql_type=EndCursor | None,
+        description="Where this page ends: pass it as `after` for the next one. "
+        "That of the request when the page is empty.",
+    )
 
 
 def to_thread_page(found: store.ThreadPage, asked: PageRequest) -> ThreadPage:
@@ -192,6 +198,7 @@ def to_thread_page(found: store.ThreadPage, asked: PageRequest) -> ThreadPage:
         page=asked.page,
         per_page=inputs.echo(asked),
         has_more=found.has_more,
+        end_cursor=found.end,
     )
 
 
@@ -203,6 +210,7 @@ def to_message_page(found: StoredMessagePage, asked: PageRequest) -> MessagePage
         page=asked.page,
         per_page=inputs.echo(asked),
         has_more=found.has_more,
+        end_cursor=found.end,
     )
 
 
@@ -219,4 +227,4 @@ async def _activities(
 
 def _needs(selected: Selection) -> Needs:
     fields = stored_fields(MESSAGE_FIELDS, [selected.get("messages", {})])
-    return Needs("messages" in selected, "total" in selected, "hasMore" in selected, fields)
+    return Needs("messages" in selected or "endCursor" in selected, "total" in selected, "hasMore" in selected, fields)

@@ -1,9 +1,10 @@
 """Locating the messages that a recall adds to its page: those named by `include`, and those found by meaning."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from store.content import read_stored
+from store.driver import Document
 from store.errors import EmbedderFailed
 from store.messages import MessageFilter, Messages
 from store.recall_request import RecallRequest
@@ -36,6 +37,8 @@ class Located:
     matches: list[LocatedMatch] = field(default_factory=list)
     tokens: int | None = None
     engine: EngineName | None = None
+    rows: Mapping[object, Document] = field(default_factory=dict)
+    """Some of the messages, and others, as documents by their keys: what was found along with the places."""
 
     @property
     def keys(self) -> set[object]:
@@ -62,25 +65,32 @@ class Locator:
         self.threads = threads
         self.search = search
 
-    async def locate_items(self, items: Iterable[IncludeItem], scope: Scope) -> Located:
-        """The included messages, in one command. Those unknown, foreign or in another thread are left out."""
-        wanted = list(items)
-        targets = await self._find(TargetQuery.of(_sizes(wanted), _threads(wanted)), scope)
-        return Located(included=_windows(wanted, targets))
+    async def locate_items(self, items: Iterable[IncludeItem], scope: Scope, shown: frozenset[str]) -> Located:
+        """The included messages, in one command. Those unknown, foreign or in another thread are left out.
 
-    async def locate_all(self, request: RecallRequest, text: str, semantic: SemanticRecall) -> Located:
+        `shown`: the stored fields that will be looked at; few rows bring them along.
+        """
+        wanted = list(items)
+        targets = await self._find(TargetQuery.of(_sizes(wanted), _threads(wanted)).showing(shown), scope)
+        return Located(included=_windows(wanted, targets), rows=_rows(targets))
+
+    async def locate_all(
+        self, request: RecallRequest, text: str, semantic: SemanticRecall, shown: frozenset[str]
+    ) -> Located:
         """The included messages and those found by meaning, in one command where few vectors are dead.
+
+        `shown`: the stored fields that will be looked at; few rows bring them along.
 
         Raises EmbedderFailed, EmbeddingMismatch, Unavailable.
         """
         wanted = list(request.include)
         owner = request.scope.resource_id or await self.threads.get_owner(request.thread_id)
         if owner is None:
-            return await self.locate_items(wanted, request.scope)
+            return await self.locate_items(wanted, request.scope, shown)
         found = await self._search(text, owner, request.thread_id, semantic)
-        picking = Picking(semantic, Scope(owner), request.matching, request.thread_id)
+        picking = Picking(semantic, Scope(owner), request.matching, request.thread_id, shown)
         included = await self._pick(picking, found, wanted, request.scope)
-        return Located(included, picking.matches(), found.tokens, found.engine)
+        return Located(_windows(wanted, included), picking.matches(), found.tokens, found.engine, picking.rows)
 
     async def _search(self, text: str, owner: str, thread_id: str, semantic: SemanticRecall) -> Found:
         if self.search is None:
@@ -89,8 +99,8 @@ class Locator:
             text, owner, thread_id if semantic.scope == "thread" else None, semantic.threshold
         )
 
-    async def _pick(self, picking: "Picking", found: Found, items: list[IncludeItem], scope: Scope) -> list[Window]:
-        """Take candidates until enough of them are alive and admitted.
+    async def _pick(self, picking: "Picking", found: Found, items: list[IncludeItem], scope: Scope) -> list[Target]:
+        """Take candidates until enough of them are alive and admitted; the targets found hold the included items.
 
         The first round brings the included items along, and the windows of the candidates. Later ones, which dead
         vectors, filters or ties make necessary, look at messages alone; their windows come in the end.
@@ -101,7 +111,8 @@ class Locator:
         if self.messages.source.joins_ranges or not picking.fields:
             sizes = [*_sizes(items), *picking.sizes(match.message_id for match in candidates)]
             threads = [*_threads(items), *((match.message_id, match.thread_id) for match in candidates)]
-            targets = await self._find(TargetQuery.of(sizes, threads, picking.fields), scope)
+            query = TargetQuery.of(sizes, threads, picking.fields).showing(picking.shown)
+            targets = await self._find(query, scope)
             picking.add(candidates, targets)
         else:
             await self._add_alone(picking, candidates, scope)
@@ -109,7 +120,7 @@ class Locator:
             count *= 2
             candidates = await found.candidates.take(count)
             await self._add_alone(picking, candidates, scope)
-        return _windows(items, await self._complete(picking, items, targets, scope))
+        return await self._complete(picking, items, targets, scope)
 
     async def _add_alone(self, picking: "Picking", candidates: list[Match], scope: Scope) -> None:
         """Look at candidates without their neighbours."""
@@ -127,7 +138,7 @@ class Locator:
             return targets or []
         sizes = [*_sizes(lacking), *picking.sizes(target.message.id for target in bare)]
         threads = [*_threads(lacking), *((target.message.id, target.message.thread_id) for target in bare)]
-        found = await self._find(TargetQuery.of(sizes, threads), scope)
+        found = await self._find(TargetQuery.of(sizes, threads).showing(picking.shown), scope)
         picking.complete(found)
         return found if targets is None else targets
 
@@ -152,9 +163,12 @@ class Picking:
     owner: Scope
     matching: MessageFilter
     thread_id: str
+    shown: frozenset[str] = frozenset()
     picked: list[Picked] = field(default_factory=list)
     lowest: float = 1.0
     """The score of the last candidate that was taken."""
+    rows: dict[object, Document] = field(default_factory=dict)
+    """What was found along with the places, by key."""
 
     @property
     def is_undecided(self) -> bool:
@@ -173,7 +187,10 @@ class Picking:
 
     def add(self, candidates: list[Match], targets: Iterable[Target], *, have_windows: bool = True) -> None:
         """Keep the candidates that were found and are admitted."""
-        alive = {target.message.id: target for target in targets if self._admits(target)}
+        found = list(targets)
+        if have_windows:
+            self.rows |= _rows(found)
+        alive = {target.message.id: target for target in found if self._admits(target)}
         self.picked += [
             Picked(match.score, alive[match.message_id], have_windows)
             for match in candidates
@@ -190,6 +207,7 @@ class Picking:
     def complete(self, targets: Iterable[Target]) -> None:
         """Put in the neighbours that were found."""
         found = {target.message.id: target for target in targets}
+        self.rows |= _rows(found.values())
         for picked in self._best():
             picked.target = found.get(picked.target.message.id, picked.target)
 
@@ -218,6 +236,10 @@ def _sizes(items: Iterable[IncludeItem]) -> list[tuple[str, int, int]]:
 
 def _threads(items: Iterable[IncludeItem]) -> list[tuple[str, str]]:
     return [(item.id, item.thread_id) for item in items]
+
+
+def _rows(targets: Iterable[Target]) -> dict[object, Document]:
+    return {row["_id"]: row for target in targets for row in target.rows}
 
 
 def _windows(items: Iterable[IncludeItem], targets: Iterable[Target]) -> list[Window]:

@@ -1,18 +1,21 @@
 """Messages: one by id, and the filtered, ordered, paged list of one thread."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from itertools import repeat
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from store.content import Stored, content_metadata, read_stored
+from store.cursors import Cursor
 from store.driver import Document, Pipeline
 from store.filters import MetadataFilter
 from store.instants import DateRange
 from store.lazy import lazy
+from store.listing import end_of, read_listing, to_cursor
 from store.ordering import Order, Position, position
 from store.paging import Limits, Needs, PageRequest, RawPage, Reading, read_page
 from store.scope import Scope, check_id, check_scope
@@ -163,6 +166,10 @@ class MessagePage:
     has_more: bool | None
     rows: int = 0
     """How many rows were read: more than messages where ids are doubled."""
+    left: int | None = None
+    """How many matches there are from the beginning of the page on; None where that was not needed."""
+    end: Cursor | None = None
+    """After which the next page begins: the place of the last row, or that of the request when there is no row."""
 
 
 class Messages:
@@ -188,15 +195,18 @@ class Messages:
         Raises InvalidArgument, LimitExceeded, Unavailable.
         """
         check_id(thread_id, "threadId")
-        found = await self._find(thread_id, scope, page.check(self.limits), matching, order, needs)
+        cursor = to_cursor(page.check(self.limits), "messages", order)
+        found = await self._find(thread_id, scope, page, cursor, matching, order, needs)
         messages = await in_slices(found.documents, lambda rows: Message.from_documents(rows, scope, repeat(origin)))
-        return MessagePage(unique_by_id(messages), found.total, found.has_more, len(messages))
+        end = end_of(found, "messages", order) or cursor
+        return MessagePage(unique_by_id(messages), found.total, found.has_more, len(messages), found.left, end)
 
     async def _find(
         self,
         thread_id: str,
         scope: Scope,
         page: PageRequest,
+        cursor: Cursor | None,
         matching: MessageFilter,
         order: Order,
         needs: Needs,
@@ -210,9 +220,9 @@ class Messages:
             self.limits,
         )
         if not matching.metadata:
-            return await read_page(reading, page, needs)
+            return await read_listing(read_page, reading, page, cursor, needs)
         verification = Verification("content", "content.metadata", matching.metadata, wanted)
-        return await read_verified(reading, verification, page, needs)
+        return await read_listing(partial(read_verified, verification), reading, page, cursor, needs)
 
     def to_matches(self, condition: dict[str, Any], scope: Scope, date_range: DateRange) -> Pipeline:
         """The stages for rows that satisfy a condition on their thread, lie in a range of time, and may be seen.
@@ -240,16 +250,23 @@ class Messages:
         return Message.from_document(rows[0], scope) if rows else None
 
     async def get_by_keys(
-        self, keys: Iterable[object], scope: Scope, needs: Needs, origin_of: Callable[[object], MessageOrigin]
+        self,
+        keys: Iterable[object],
+        known: Mapping[object, Document],
+        scope: Scope,
+        needs: Needs,
+        origin_of: Callable[[object], MessageOrigin],
     ) -> list[Message]:
-        """Messages by MongoDB's own keys, which never leave the store, in one command."""
-        wanted = list(keys)
-        pipeline: Pipeline = [
-            {"$match": {"_id": {"$in": wanted}}},
-            *self.source.repair_stage(),
-            *project(wanted_fields(needs)),
-        ]
-        rows = await self.source.rows(pipeline, batch_size=len(wanted) + 1)
+        """Messages by MongoDB's own keys, which never leave the store; one command for those that are not known yet."""
+        wanted = set(keys)
+        rows = [known[key] for key in wanted & known.keys()]
+        if lacking := list(wanted - known.keys()):
+            pipeline: Pipeline = [
+                {"$match": {"_id": {"$in": lacking}}},
+                *self.source.repair_stage(),
+                *project(wanted_fields(needs)),
+            ]
+            rows += await self.source.rows(pipeline, batch_size=len(lacking) + 1)
         return await in_slices(
             rows, lambda part: Message.from_documents(part, scope, [origin_of(row["_id"]) for row in part])
         )

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from store.cursors import Cursor
 from store.driver import Document, Pipeline, together
 from store.messages import (
     NO_FILTER,
@@ -147,6 +148,8 @@ class NestedPages:
 def _to_page(rows: list[Document], seen: int, request: NestedRequest) -> MessagePage:
     """A page of one thread from its rows, perhaps with one too many, and how many matches are known of."""
     page = request.page
-    messages = [Message.from_document(row, request.scope) for row in rows[: page.per_page]]
+    rows = rows[: page.per_page]
+    messages = Message.from_documents(rows, request.scope)
     has_more = page.per_page is not None and page.offset + page.per_page < seen
-    return MessagePage(unique_by_id(messages), seen if request.needs.total else None, has_more)
+    end = Cursor.of("messages", request.order, rows[-1]) if rows else None
+    return MessagePage(unique_by_id(messages), seen if request.needs.total else None, has_more, end=end)

@@ -21,15 +21,21 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A zero-based page of `per_page` rows; `per_page` None is every row, without pages."""
+    """A zero-based page of `per_page` rows; `per_page` None is every row, without pages.
+
+    `after` is a cursor's text: the page is then the first one of what lies beyond.
+    """
 
     page: int
     per_page: int | None
+    after: str | None = None
 
     def check(self, limits: Limits) -> "PageRequest":
         """Return the request itself; raises InvalidArgument or LimitExceeded naming the argument."""
         if self.page < 0:
             raise InvalidArgument(f"page must be a whole number >= 0, not {self.page}.")
+        if self.after is not None and self.page:
+            raise InvalidArgument("after begins where the last page ended and goes with page 0 only.")
         if self.per_page is None and self.page:
             raise InvalidArgument("perPage: false returns every row and goes with page 0 only.")
         if self.per_page is not None and self.per_page < 0:
@@ -56,15 +62,21 @@ class Needs:
     has_more: bool = True
     fields: frozenset[str] | None = None
     """Names of the stored fields wanted of each row; None is all of them."""
+    left: bool = False
+    """Whether to count the matches from the beginning of the page on."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawPage:
-    """A page as documents; `total` and `has_more` are None where they were not needed."""
+    """A page as documents; numbers are None where they were not needed.
+
+    `left` counts the matches from the beginning of the page on.
+    """
 
     documents: list[Document]
     total: int | None
     has_more: bool | None
+    left: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

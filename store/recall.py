@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from store.cursors import Cursor
 from store.driver import outcome, together
 from store.errors import Forbidden
+from store.listing import to_cursor
 from store.locating import Located, Locator
-from store.messages import Message, MessageOrigin, MessagePage, Messages, unique_by_id
+from store.messages import Message, MessageOrigin, MessagePage, Messages, unique_by_id, wanted_fields
 from store.paging import Limits, Needs, check_rows
 from store.recall_request import RecallRequest
 from store.scope import check_id, check_scope
@@ -50,6 +52,8 @@ class Recall:
     matches: list[RecallMatch] = field(default_factory=list)
     tokens: int | None = None
     engine: EngineName | None = None
+    end: Cursor | None = None
+    """After which the next page of the thread begins."""
 
     @property
     def transcript(self) -> list[Message]:
@@ -92,19 +96,19 @@ def _check(request: RecallRequest, limits: Limits) -> None:
     """Refuse a bad request before anything is asked. Raises InvalidArgument, LimitExceeded."""
     check_id(request.thread_id, "threadId")
     check_scope(request.scope, "resourceId")
-    request.page.check(limits)
+    to_cursor(request.page.check(limits), "messages", request.order)
     check_items(request.include)
 
 
 def _page_needs(request: RecallRequest, needs: RecallNeeds) -> Needs:
-    """Whether the page is the end can only be told from the total once other messages are added to it."""
+    """Whether the page is the end can only be told from all that is left once other messages are added to it."""
     page = needs.page
     if not request.include and request.semantic is None:
         return page
     fields = page.fields
     if fields is not None and request.matching.metadata:
         fields |= {"content"}
-    return replace(page, rows=page.rows or page.has_more, total=page.total or page.has_more, fields=fields)
+    return replace(page, rows=page.rows or page.has_more, left=page.has_more, fields=fields)
 
 
 async def _check_owner(threads: Threads, request: RecallRequest) -> bool:
@@ -121,9 +125,10 @@ async def _check_owner(threads: Threads, request: RecallRequest) -> bool:
 async def _locate(locator: Locator, request: RecallRequest, needs: RecallNeeds) -> Located:
     if not needs.is_located:
         return Located()
+    shown = frozenset(wanted_fields(_page_needs(request, needs)))
     if request.semantic is None or request.search_text is None:
-        return await locator.locate_items(request.include, request.scope)
-    return await locator.locate_all(request, request.search_text, request.semantic)
+        return await locator.locate_items(request.include, request.scope, shown)
+    return await locator.locate_all(request, request.search_text, request.semantic, shown)
 
 
 async def _read_windows(
@@ -141,7 +146,7 @@ async def _read_windows(
             return MessageOrigin.INCLUDED
         return MessageOrigin.MATCH if key in matched else MessageOrigin.CONTEXT
 
-    return await messages.get_by_keys(keys, request.scope, needs, origin_of)
+    return await messages.get_by_keys(keys, located.rows, request.scope, needs, origin_of)
 
 
 def _merge(request: RecallRequest, page: MessagePage, added: list[Message], located: Located) -> Recall:
@@ -150,10 +155,10 @@ def _merge(request: RecallRequest, page: MessagePage, added: list[Message], loca
     if added:
         ordered = sorted([*merged, *added], key=lambda message: message.position, reverse=descending)
         merged = unique_by_id(ordered)
-        if page.total is not None and has_more:
-            has_more = request.page.offset + page.rows + _count_later(request, page, added) < page.total
+        if page.left is not None and has_more:
+            has_more = page.rows + _count_later(request, page, added) < page.left
     matches = _to_matches(located, {message.key: message for message in [*page.messages, *added]})
-    return Recall(merged, page.total, has_more, descending, matches, located.tokens, located.engine)
+    return Recall(merged, page.total, has_more, descending, matches, located.tokens, located.engine, page.end)
 
 
 def _count_later(request: RecallRequest, page: MessagePage, added: Iterable[Message]) -> int:

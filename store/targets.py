@@ -1,12 +1,16 @@
 """Messages that were found by their ids, with the keys of their neighbours."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from store.driver import Document, Pipeline
 from store.messages import Message
+from store.scope import Scope
+
+FEW_ROWS = 200
+"""Rows that are brought along with their places, though a few of them may not be wanted, or be known already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +37,21 @@ class Target:
     thread_metadata: object
     before: list[object]
     after: list[object]
+    rows: Sequence[Document] = ()
+    """The target and its neighbours as documents, where stored fields of all of them were asked for."""
 
     @classmethod
-    def from_row(cls, message: Message, threads: list[Document], before: list[object], after: list[object]) -> "Target":
-        """A target with what was found of its thread: at most one row."""
+    def from_rows(
+        cls, rows: Sequence[Document], before: int, threads: list[Document], scope: Scope, *, are_shown: bool
+    ) -> "Target":
+        """A target from its own row, so many rows before and the rest after it, nearest first, and its thread's."""
+        message = Message.from_document(rows[0], scope)
         thread: Document | None = threads[0] if threads else None
         owner = message.resource_id if thread is None else thread.get("resourceId")
-        return cls(message, owner, thread and thread.get("metadata"), before, after)
+        keys = [row["_id"] for row in rows[1:]]
+        return cls(
+            message, owner, thread and thread.get("metadata"), keys[:before], keys[before:], rows if are_shown else ()
+        )
 
     def window(self, before: int, after: int) -> Window:
         """The window of these sizes, at most as wide as was asked of `find_targets`."""
@@ -54,6 +66,8 @@ class TargetQuery:
     fields: frozenset[str] = frozenset()
     thread_ids: Mapping[str, str] = field(default_factory=dict)
     """The threads of the targets, as far as they are known."""
+    shown: frozenset[str] = frozenset()
+    """The stored fields wanted of the targets and their neighbours beside what places them."""
 
     @classmethod
     def of(
@@ -73,6 +87,11 @@ class TargetQuery:
     def has_windows(self) -> bool:
         """Whether any neighbours are wanted."""
         return any(before or after for before, after in self.sizes.values())
+
+    def showing(self, shown: frozenset[str]) -> "TargetQuery":
+        """The same query, with these stored fields where the rows are few: then they need no command of their own."""
+        rows = sum(before + 1 + after for before, after in self.sizes.values())
+        return replace(self, shown=shown) if rows <= FEW_ROWS else self
 
 
 def widest(sizes: Iterable[tuple[str, int, int]]) -> dict[str, tuple[int, int]]:

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from store.driver import Document, Pipeline
-from store.messages import Message
 from store.scope import Scope
 from store.source import Source
 from store.targets import Target, TargetQuery, thread_stage
 
-_KEYS = ("_id", "id", "thread_id", "createdAt", "resourceId")
+_KEYS = frozenset({"_id", "id", "thread_id", "createdAt", "resourceId"})
 
 
 async def find_in_threads(messages: Source, threads: Source, query: TargetQuery, scope: Scope) -> list[Target]:
@@ -37,7 +36,7 @@ def to_pipeline(messages: Source, threads: Source, query: TargetQuery, scope: Sc
     is_text = {"$eq": [{"$type": "$createdAt"}, "string"]}
     gathered = {
         "ids": {"$push": {"$ifNull": ["$id", None]}},
-        "rows": {"$push": {name: f"${name}" for name in _KEYS}},
+        "rows": {"$push": {name: f"${name}" for name in sorted(_KEYS | query.shown)}},
         "text_times": {"$addToSet": {"$cond": [is_text, "text", None]}},
     }
     return [
@@ -68,11 +67,7 @@ def _windows(query: TargetQuery) -> dict[str, Any]:
 def _to_target(id: str, rows: Sequence[Document], thread: list[Document], query: TargetQuery, scope: Scope) -> Target:
     """A target and its neighbours. Near the beginning of a thread there are more rows after it than wanted."""
     place = next(place for place, row in enumerate(rows) if row.get("id") == id)
-    keys = [row["_id"] for row in rows]
     before, after = query.sizes[id]
-    return Target.from_row(
-        Message.from_document(rows[place], scope),
-        thread,
-        keys[max(place - before, 0) : place][::-1],
-        keys[place + 1 : place + 1 + after],
-    )
+    preceding, following = rows[max(place - before, 0) : place], rows[place + 1 : place + 1 + after]
+    nearest_first = [rows[place], *reversed(preceding), *following]
+    return Target.from_rows(nearest_first, len(preceding), thread, scope, are_shown=bool(query.shown))

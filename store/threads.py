@@ -3,15 +3,18 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import orjson
 
 from store.content import parse_metadata
+from store.cursors import Cursor
 from store.driver import Document, Pipeline
 from store.filters import MetadataFilter
 from store.lazy import lazy
+from store.listing import Read, end_of, read_listing, to_cursor
 from store.ordering import Order
-from store.paging import Limits, Needs, PageRequest, RawPage, Reading, read_page
+from store.paging import Limits, Needs, PageRequest, Reading, read_page
 from store.scope import EVERYBODY, Scope, check_id, check_scope
 from store.source import Source
 from store.values import JSON, to_clamped_moment, to_text
@@ -65,11 +68,15 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class ThreadPage:
-    """A page of threads; `total` and `has_more` are None where they were not needed."""
+    """A page of threads; `total` and `has_more` are None where they were not needed.
+
+    After `end` the next page begins: the place of the last row, or that of the request when there is no row.
+    """
 
     threads: list[Thread]
     total: int | None
     has_more: bool | None
+    end: Cursor | None = None
 
 
 class Threads:
@@ -93,24 +100,25 @@ class Threads:
         Raises InvalidArgument, LimitExceeded, Unavailable.
         """
         check_scope(scope, "filter.resourceId")
-        found = await self._find(scope, page.check(self.limits), metadata, order, needs)
+        cursor = to_cursor(page.check(self.limits), "threads", order)
+        wanted = {"_id", "id", order.field, *(FIELDS if needs.fields is None else needs.fields)}
+        reading = self._reading(scope, order, wanted)
+        found = await read_listing(self._reader(metadata, wanted), reading, page, cursor, needs)
         threads = [Thread.from_document(document, scope) for document in found.documents]
-        return ThreadPage(unique_by_id(threads), found.total, found.has_more)
+        return ThreadPage(unique_by_id(threads), found.total, found.has_more, end_of(found, "threads", order) or cursor)
 
-    async def _find(
-        self, scope: Scope, page: PageRequest, metadata: MetadataFilter, order: Order, needs: Needs
-    ) -> RawPage:
+    def _reading(self, scope: Scope, order: Order, wanted: set[str]) -> Reading:
         def matches() -> Pipeline:
             return [{"$match": scope.to_condition()}, *self.source.repair_stage()]
 
-        wanted = {"_id", "id", order.field, *(FIELDS if needs.fields is None else needs.fields)}
-        reading = Reading(self.source, matches, order.to_sort(), [{"$project": _project(wanted)}], self.limits)
+        return Reading(self.source, matches, order.to_sort(), [{"$project": _project(wanted)}], self.limits)
+
+    def _reader(self, metadata: MetadataFilter, wanted: set[str]) -> Read:
+        """How a page is read, depending on who can decide the filter."""
         if not metadata:
-            return await read_page(reading, page, needs)
+            return read_page
         verification = Verification("metadata", "metadata", metadata, wanted)
-        if self.source.has_text_metadata:
-            return await read_verified(reading, verification, page, needs)
-        return await read_mostly_documents(reading, verification, page, needs)
+        return partial(read_verified if self.source.has_text_metadata else read_mostly_documents, verification)
 
     async def get(self, thread_id: str, scope: Scope, needs: Needs = Needs()) -> Thread | None:
         """One thread by its public id; None when it does not exist or lies outside the scope."""

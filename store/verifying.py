@@ -61,7 +61,7 @@ class Slice:
         self.seen += 1
 
 
-async def read_verified(reading: Reading, verification: Verification, page: PageRequest, needs: Needs) -> RawPage:
+async def read_verified(verification: Verification, reading: Reading, page: PageRequest, needs: Needs) -> RawPage:
     """Read a page whose matches must be verified: one streaming command, memory for the page alone.
 
     A second command fetches the wanted `field` of those rows of the page that hold a document.
@@ -107,7 +107,7 @@ async def _add_documents(reading: Reading, verification: Verification, rows: lis
 
 
 async def read_mostly_documents(
-    reading: Reading, verification: Verification, page: PageRequest, needs: Needs
+    verification: Verification, reading: Reading, page: PageRequest, needs: Needs
 ) -> RawPage:
     """Read a page of a collection in which text is the exception.
 
@@ -115,7 +115,7 @@ async def read_mostly_documents(
     meets text among the candidates is the page read again by `read_verified`.
     """
     if not needs.total or page.per_page is None:
-        return await read_verified(reading, verification, page, needs)
+        return await read_verified(verification, reading, page, needs)
     return await reading.source.with_repair(lambda: _read_mostly_documents(reading, verification, page, needs))
 
 
@@ -133,7 +133,7 @@ async def _read_mostly_documents(
         total, texts = await counting
     if texts:
         reading.source.has_text_metadata = True
-        return await read_verified(reading, verification, page, needs)
+        return await read_verified(verification, reading, page, needs)
     return RawPage(rows, total, page.offset + (page.per_page or 0) < total)
 
 

@@ -9,7 +9,6 @@ from bson import MaxKey, MinKey
 
 from store.driver import Document, Pipeline
 from store.errors import InvalidArgument, LimitExceeded
-from store.messages import Message
 from store.scope import Scope, check_id
 from store.source import Source
 from store.targets import Target, TargetQuery, thread_stage
@@ -72,12 +71,12 @@ async def find_by_look_up(messages: Source, threads: Source, query: TargetQuery,
         messages.note(neighbour for row in rows for neighbour in [*_side(row, BEFORE), *_side(row, AFTER)])
         return rows
 
-    return [_to_target(row, scope) for row in await messages.with_repair(read)]
+    return [_to_target(row, scope, bool(query.shown)) for row in await messages.with_repair(read)]
 
 
 def to_pipeline(messages: Source, threads: Source, query: TargetQuery, scope: Scope) -> Pipeline:
     """The targets with the owners of their threads, and for each size of window one look-up of neighbours."""
-    wanted = {"_id", "id", "thread_id", "resourceId", "createdAt", *query.fields}
+    wanted = {"_id", "id", "thread_id", "resourceId", "createdAt", *query.fields, *query.shown}
     return [
         {"$match": {"id": {"$in": sorted(query.sizes)}}},
         *scope.to_message_stages(),
@@ -110,10 +109,12 @@ def _neighbours(messages: Source, query: TargetQuery, scope: Scope, side: Side) 
     for id, (before, after) in sorted(query.sizes.items()):
         ids_of[before if side is BEFORE else after].append(id)
     ids_of.pop(0, None)
-    return [_neighbours_stage(messages, scope, side, size, ids) for size, ids in sorted(ids_of.items())]
+    return [_neighbours_stage(messages, query, scope, side, size, ids) for size, ids in sorted(ids_of.items())]
 
 
-def _neighbours_stage(messages: Source, scope: Scope, side: Side, size: int, ids: list[str]) -> dict[str, Any]:
+def _neighbours_stage(
+    messages: Source, query: TargetQuery, scope: Scope, side: Side, size: int, ids: list[str]
+) -> dict[str, Any]:
     start = {"$cond": [{"$in": ["$id", {"$literal": ids}]}, "$createdAt", side.nowhere]}
     pipeline: Pipeline = [
         *scope.to_message_stages(),
@@ -121,7 +122,7 @@ def _neighbours_stage(messages: Source, scope: Scope, side: Side, size: int, ids
         {"$match": {"$expr": _lies_beyond(side)}},
         {"$sort": {"createdAt": side.direction, "_id": side.direction}},
         {"$limit": size},
-        {"$project": {"_id": 1, "createdAt": 1}},
+        {"$project": dict.fromkeys(sorted({"_id", "createdAt", *query.shown}), 1)},
     ]
     return {
         "$lookup": {
@@ -145,9 +146,9 @@ def _lies_beyond(side: Side) -> dict[str, Any]:
     }
 
 
-def _to_target(row: Document, scope: Scope) -> Target:
-    before, after = ([neighbour["_id"] for neighbour in _side(row, side)] for side in (BEFORE, AFTER))
-    return Target.from_row(Message.from_document(row, scope), row["thread"], before, after)
+def _to_target(row: Document, scope: Scope, are_shown: bool) -> Target:
+    before, after = _side(row, BEFORE), _side(row, AFTER)
+    return Target.from_rows([row, *before, *after], len(before), row["thread"], scope, are_shown=are_shown)
 
 
 def _side(row: Document, side: Side) -> list[Document]:

@@ -15,7 +15,7 @@ from store.vectors.similarity import Match, Ranking, rank
 
 T = TypeVar("T")
 
-_SMALL = 2_000_000
+_SMALL = 4_000_000
 """Numbers that are compared in about a millisecond: less than the way to another thread and back is worth."""
 _FEW = 200_000
 """Similarities among which the best are found in less time than that."""

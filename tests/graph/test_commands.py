@@ -160,9 +160,11 @@ async def test_a_later_page_costs_as_much_as_the_first(counted: Counted) -> None
     assert len(await counted.ask('{ recall(threadId: "t0", perPage: 2, page: 1) { messages { id } total } }')) == 2
 
 
-@pytest.mark.parametrize("items", [1, 100])
+@pytest.mark.parametrize(("items", "more"), [(1, 1), (20, 1), (100, 2)])
 @pytest.mark.parametrize("owner", [None, "res-a"])
-async def test_any_number_of_includes_costs_two_more(counted: Counted, items: int, owner: str | None) -> None:
+async def test_few_includes_cost_one_more_and_any_number_two(
+    counted: Counted, items: int, more: int, owner: str | None
+) -> None:
     query = """query($include: [IncludeMessage!], $owner: ID) {
       recall(threadId: "t0", resourceId: $owner, perPage: 1, include: $include) { messages { id text } total hasMore }
     }"""
@@ -174,7 +176,7 @@ async def test_any_number_of_includes_costs_two_more(counted: Counted, items: in
         for number in range(items)
     ]
     names = await counted.ask(query, include=include, owner=owner)
-    assert len(names) == (2 if owner is None else 3) + 2
+    assert len(names) == (2 if owner is None else 3) + more
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ from graphql import GraphQLField, GraphQLObjectType, GraphQLSchema, get_named_ty
 
 from graph.api_keys import create_key
 from graph.schema import create_schema
+from store.cursors import Cursor, Listing
 from store.embedders.toy import ToyEmbedder
+from store.ordering import Order
 from tests.zoo import Answer, Client, as_document, ask_recall, fill, message, serving, thread
 
 WORD = "zebra"
@@ -103,6 +105,13 @@ INCLUDE = [
     for row in [*OTHER_MESSAGES, *MY_MESSAGES[:3]]
     for thread_id in (row["thread_id"], "mine-1")
 ]
+
+
+def cursors(listing: Listing, rows: list[dict[str, Any]]) -> list[str]:
+    """The places of rows in the usual order."""
+    return [Cursor(listing, Order(), row["createdAt"], row["id"]).to_text() for row in rows]
+
+
 VALUES: dict[str, list[Any]] = {
     "id": [*IDS, OTHER, LOST_THREAD, "mine-1", "my-2", MINE, "nothing"],
     "threadId": ["mine-1", f"{WORD}-t1", LOST_THREAD, "nothing"],
@@ -115,6 +124,11 @@ VALUES: dict[str, list[Any]] = {
     "filter: MessageFilter": [None, {"metadata": {WORD: WORD}}, {"dateRange": {"start": "2024-03-10T12:02:30Z"}}],
     "orderBy: ThreadOrder": [None, {"field": "updatedAt", "direction": "ASC"}],
     "orderBy: MessageOrder": [None, {"direction": "ASC"}],
+    "after": [
+        None,
+        *cursors("threads", [*OTHER_THREADS, *MY_THREADS]),
+        *cursors("messages", [*OTHER_MESSAGES, *MY_MESSAGES[:2]]),
+    ],
     "threadConfig": [
         None,
         {"semanticRecall": {"topK": 50, "messageRange": 9, "scope": "resource"}},
