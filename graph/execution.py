@@ -21,7 +21,8 @@ from strawberry.schema.schema_converter import GraphQLCoreConverter
 from strawberry.types.arguments import convert_arguments
 
 from graph.columns import Column, Columns, Given, Unusual
-from graph.planning import BoundBatch, Details, KeptPlans, Plan, Planner, Plans
+from graph.kept import Kept
+from graph.planning import BoundBatch, Details, Plan, Planner, Plans
 from graph.response import encode
 from store.lazy import forget
 from store.slices import SLICE
@@ -50,8 +51,8 @@ class PlanningExecutor(StrawberryGraphQLCoreExecutionContext):
         place = self.operation.loc
         if place is None or "@" in place.source.body:
             return Plans()
-        kept: KeptPlans = self.schema.extensions.setdefault(PLANS, KeptPlans())
-        return kept.of(self.operation)
+        kept: Kept[Plans] = self.schema.extensions.setdefault(PLANS, Kept())
+        return kept.of(self.operation, Plans)
 
     def complete_iterable_value(
         self,

@@ -78,6 +78,9 @@ class Size(NamedTuple):
         )
 
 
+_META, _LEAF = Size(), Size(depth=1)
+
+
 class LimitTokens(SchemaExtension):
     """Stop reading a document after the most tokens; stands before whatever reads it."""
 
@@ -204,6 +207,8 @@ class Measuring:
 
     def _field(self, node: FieldNode, parent: object, rows: int) -> Size:
         name = node.name.value
+        if node.selection_set is None and node.alias is None:
+            return _META if name.startswith("__") else _LEAF
         if name.startswith("__"):
             beneath = self._selection(node.selection_set, None, 1)
             return Size(0, beneath.aliases + (node.alias is not None), beneath.directives, 0)

@@ -2,9 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 from graphql import GraphQLError, OperationDefinitionNode
-from strawberry.extensions import ParserCache, SchemaExtension, ValidationCache
+from strawberry.extensions import ParserCache, SchemaExtension
+from strawberry.schema.schema import validate_document
+from strawberry.types import ExecutionContext
+
+from graph.kept import Kept
+
+VALIDATED = "recallql validated"
+"""The key of the errors of documents among a schema's extensions."""
 
 
 class RequireOperationName(SchemaExtension):
@@ -47,20 +55,25 @@ class CachedParsing(ParserCache):
         yield
 
 
-class CachedValidation(ValidationCache):
-    """Strawberry's cache of validated documents, which leaves alone what was refused before."""
+class CachedValidation(SchemaExtension):
+    """Validates a document once, as long as it is kept by whoever parsed it; leaves alone what was refused before."""
 
     def on_validate(self) -> Iterator[None]:
-        """Validate the document unless there are errors already."""
-        if self.execution_context.pre_execution_errors:
-            yield
-            return
-        validating = super().on_validate()
-        next(validating)
-        for error in self.execution_context.pre_execution_errors or ():
-            _forget_frames(error)
+        """Take the errors of this very document, or find them."""
+        context = self.execution_context
+        document = context.graphql_document
+        if document is not None and not context.pre_execution_errors:
+            kept: Kept[list[GraphQLError]] = context.schema._schema.extensions.setdefault(VALIDATED, Kept())
+            context.pre_execution_errors = kept.of(document, partial(_errors, context))
         yield
-        next(validating, None)
+
+
+def _errors(context: ExecutionContext) -> list[GraphQLError]:
+    assert context.graphql_document is not None
+    errors = validate_document(context.schema._schema, context.graphql_document, context.validation_rules)
+    for error in errors:
+        _forget_frames(error)
+    return errors
 
 
 def _forget_frames(error: BaseException | None) -> None:

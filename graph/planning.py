@@ -4,7 +4,6 @@ A field belongs into a plan when it is an attribute of the item and its type is 
 of such; or when it has a batch, which fetches its values for all items at once.
 """
 
-import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -17,7 +16,6 @@ from graphql import (
     GraphQLNonNull,
     GraphQLObjectType,
     GraphQLOutputType,
-    OperationDefinitionNode,
     is_leaf_type,
 )
 from graphql.execution.collect_fields import CollectedFields, FieldDetails
@@ -168,22 +166,3 @@ class Plans:
             # What the key names is kept, so that its identity is not given to others.
             found = self._plans[key] = ((item_type, nodes), make())
         return found[1]
-
-
-class KeptPlans:
-    """The plans of all operations, each as long as its document is kept by whoever parsed it."""
-
-    def __init__(self) -> None:
-        self._plans: dict[int, tuple[object, Plans]] = {}
-
-    def __len__(self) -> int:
-        return len(self._plans)
-
-    def of(self, operation: OperationDefinitionNode) -> Plans:
-        """The plans of an operation, made when it is first executed."""
-        key = id(operation)
-        if key not in self._plans:
-            # By identity: nodes compare by all that is beneath them.
-            gone = weakref.ref(operation, lambda _: self._plans.pop(key, None))
-            self._plans[key] = (gone, Plans())
-        return self._plans[key][1]

@@ -53,7 +53,7 @@ def create_schema(
             lambda: CachedParsing(maxsize=CACHED_DOCUMENTS),
             lambda: LimitSize(limits),
             *([] if introspection else [DisableIntrospection]),
-            lambda: CachedValidation(maxsize=CACHED_DOCUMENTS),
+            CachedValidation,
         ],
     )
 

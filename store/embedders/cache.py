@@ -47,6 +47,8 @@ class CachedEmbedder:
         if not texts:
             return no_embeddings(self.dimensions)
         keys = [_key(text) for text in texts]
+        if len(keys) == 1 and keys[0] in self._rows:
+            return Embeddings(self._recalled(keys[0])[np.newaxis], tokens=0)
         remembered = {key: self._recalled(key) for key in keys if key in self._rows}
         own = self._started({key: text for key, text in zip(keys, texts, strict=True) if self._is_new(key)})
         # Taken now: while we wait, a finished call leaves `_running` and its rows may be forgotten.

@@ -11,14 +11,13 @@ import strawberry
 from graphql import GraphQLError
 from starlette.applications import Starlette
 from starlette.requests import HTTPConnection
-from strawberry.extensions import ValidationCache
 from strawberry.scalars import JSON
 from strawberry.schema.config import StrawberryConfig
 from strawberry.types import ExecutionContext
 
 from graph.endpoint import EndpointOptions, GraphQLEndpoint
 from graph.errors import ErrorCode
-from graph.operation import CachedParsing
+from graph.operation import CachedParsing, CachedValidation
 from graph.request import RequestError
 
 Even = NewType("Even", int)
@@ -130,7 +129,7 @@ def make_schema() -> strawberry.Schema:
         Query,
         Mutation,
         Subscription,
-        extensions=[CachedParsing, ValidationCache],
+        extensions=[CachedParsing, CachedValidation],
         config=StrawberryConfig(scalar_map={Even: strawberry.scalar(name="Even", parse_value=parse_even)}),
     )
 
