@@ -17,7 +17,7 @@ from store.vectors.engine import EngineName
 from store.vectors.similarity import Match
 from store.windows import IncludeItem, find_targets
 
-SPARE_CANDIDATES = 4
+SPARE_CANDIDATES = 2
 """Taken beyond `topK` in the first round, so that a few dead vectors cost no further command."""
 
 

@@ -17,6 +17,7 @@ from store.vectors.rows import VectorRows
 DECIMALS = 6
 _SCALE = 10.0**DECIMALS
 _STEP = 2 / _SCALE
+_EPSILON = float(np.finfo(np.float32).eps)
 _FIRST_DEPTH = 8
 # Rows of which only the largest is looked at first.
 _BLOCK = 64
@@ -83,7 +84,7 @@ class Ranking:
         self._seen: set[int] = set()
         self._ready: deque[Match] = deque()
         # The most that a float32 sum of products of unit vectors can be off, and never less than two score steps.
-        self._error = rows.dimensions * float(np.finfo(np.float32).eps) / 2 + _STEP
+        self._error = rows.dimensions * _EPSILON / 2 + _STEP
 
     def take(self, count: int) -> list[Match]:
         """The next `count` matches, fewer at the end, none after it."""
