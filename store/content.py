@@ -38,14 +38,8 @@ def read_stored(stored: object) -> Stored:
 
 def read_structure(text: str) -> Stored | None:
     """The JSON object or array that a text holds, or None when it holds neither."""
-    if not text.startswith(_OPENING) and not text.lstrip(" \t\n\r").startswith(_OPENING):
-        return None
-    try:
-        found = Stored(orjson.loads(text), True)
-    except (orjson.JSONDecodeError, UnicodeEncodeError):
-        return _read_leniently(text)
-    may_be_deep = text.count("{") + text.count("[") > MAX_DEPTH
-    return None if may_be_deep and is_too_deep(found.value) else found
+    value = _read_strictly(text)
+    return Stored(value, True) if value is not None else _read_leniently(text)
 
 
 def parse_content(stored: object) -> JSON:
@@ -54,7 +48,8 @@ def parse_content(stored: object) -> JSON:
     Text that holds a JSON object or array gives that; every other text is plain words and stays
     as it is. Documents are spelt by `store.values.to_json`.
     """
-    return read_stored(stored).to_json()
+    value = _read_strictly(stored) if isinstance(stored, str) else None
+    return value if value is not None else read_stored(stored).to_json()
 
 
 def content_metadata(content: JSON) -> dict[str, JSON]:
@@ -65,12 +60,32 @@ def content_metadata(content: JSON) -> dict[str, JSON]:
 
 def parse_metadata(stored: object) -> dict[str, JSON]:
     """A thread's or resource's metadata: a document, or in old rows text that holds one."""
-    value = read_stored(stored).to_json()
+    return to_metadata(read_stored(stored))
+
+
+def to_metadata(stored: Stored) -> dict[str, JSON]:
+    """Metadata that were read, empty where they are no document."""
+    value = stored.to_json()
     return value if isinstance(value, dict) else {}
+
+
+def _read_strictly(text: str) -> dict[str, JSON] | list[JSON] | None:
+    """The object or array of strict JSON, as nearly all stored text holds; None for all other text."""
+    if not text.startswith(_OPENING) and not text.lstrip(" \t\n\r").startswith(_OPENING):
+        return None
+    try:
+        value: dict[str, JSON] | list[JSON] = orjson.loads(text)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return None
+    # A level takes two characters at the least, and to count takes half as long as to read.
+    may_be_deep = len(text) > 2 * MAX_DEPTH and text.count("{") + text.count("[") > MAX_DEPTH
+    return None if may_be_deep and is_too_deep(value) else value
 
 
 def _read_leniently(text: str) -> Stored | None:
     """What JavaScript or Python wrote and strict JSON refuses: NaN, halves of surrogate pairs, huge numbers."""
+    if not text.lstrip(" \t\n\r").startswith(_OPENING):
+        return None
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

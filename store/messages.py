@@ -9,7 +9,7 @@ from itertools import repeat
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from store.content import Stored, content_metadata, read_stored
+from store.content import Stored, content_metadata, parse_content, read_stored
 from store.cursors import Cursor
 from store.driver import Document, Pipeline
 from store.filters import MetadataFilter
@@ -91,7 +91,7 @@ class Message(MessageFields):
         messages = list(map(cls._make, fields))
         for message, document in zip(messages, documents, strict=True):
             if PARSED in document:
-                message.__dict__["content"] = document[PARSED]
+                message.__dict__["stored"] = document[PARSED]
         return messages
 
     @lazy
@@ -107,17 +107,15 @@ class Message(MessageFields):
     @lazy
     def content(self) -> JSON:
         """The content as it is shown: what JSON lacks is spelt as documented."""
-        return self.stored.to_json()
+        return self.stored.to_json() if "stored" in self.__dict__ else parse_content(self.stored_content)
 
     @property
     def content_json(self) -> JSON | JSONText:
         """The content, left as it was written where that is strict JSON."""
-        text, is_parsed = self.stored_content, "content" in self.__dict__ and "stored" not in self.__dict__
-        if not isinstance(text, str) or is_parsed:
-            return self.content
-        return JSONText(text) if self.stored.is_json else self.content
+        text = self.stored_content
+        return JSONText(text) if isinstance(text, str) and self.stored.is_json else self.content
 
-    @lazy
+    @property
     def metadata(self) -> dict[str, JSON]:
         """The message's metadata, empty where there are none."""
         return content_metadata(self.content)

@@ -7,7 +7,7 @@ from functools import partial
 
 import orjson
 
-from store.content import parse_metadata
+from store.content import parse_metadata, to_metadata
 from store.cursors import Cursor
 from store.driver import Document, Pipeline
 from store.filters import MetadataFilter
@@ -51,7 +51,7 @@ class Thread:
             scope=scope,
         )
         if PARSED in document:
-            thread.__dict__["metadata"] = document[PARSED]
+            thread.__dict__["metadata"] = to_metadata(document[PARSED])
         return thread
 
     @lazy

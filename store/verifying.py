@@ -38,7 +38,7 @@ class Verification:
         stored = read_structure(text)
         if stored is None or not self.metadata.matches(self._metadata_of(stored).to_mapping()):
             return False
-        row[PARSED] = stored.to_json()
+        row[PARSED] = stored
         return True
 
     def _metadata_of(self, stored: Stored) -> Stored:
