@@ -151,10 +151,11 @@ def _enums(coerce: Callable[[Any], Any]) -> Completion:
     def complete(column: Column) -> Column:
         _check_kinds(set(map(type, column)))
         # By identity, for values of different types may be equal and yet not the same.
-        names = {key: coerce(value) for key, value in {id(value): value for value in column}.items()}
+        keys = list(map(id, column))
+        names = {key: coerce(value) for key, value in dict(zip(keys, column, strict=True)).items()}
         if not _ABSENT.isdisjoint(map(type, names.values())):
             raise Unusual
-        return [names[key] for key in map(id, column)]
+        return list(map(names.__getitem__, keys))
 
     return complete
 
