@@ -46,11 +46,8 @@ class Cursor:
     def to_text(self) -> str:
         """As it is handed out."""
         place = [self.listing, self.order.field, self.order.descending, self.time, self.id]
-        return (
-            urlsafe_b64encode(json_util.dumps(place, json_options=_OPTIONS, separators=(",", ":")).encode())
-            .decode()
-            .rstrip("=")
-        )
+        written = json_util.dumps(place, json_options=_OPTIONS, separators=(",", ":"))
+        return urlsafe_b64encode(written.encode()).decode().rstrip("=")
 
     @classmethod
     def from_text(cls, text: str, listing: Listing, order: Order) -> "Cursor":
@@ -71,14 +68,16 @@ class Cursor:
         """
         its_key: Pipeline = [{"$sort": {"_id": 1}}, {"$limit": 1}, {"$project": {"_id": 1}}]
         rows = await source.rows([{"$match": {"id": self.id}}, *matches, *its_key], batch_size=2)
-        field, time = f"${self.order.field}", {"$literal": self.time}
-        # An index serves this bound. Unlike `$lt` in a query it covers rows without time, or with an odd one.
-        bound = {"$expr": {("$lte" if self.order.descending else "$gte"): [field, time]}}
-        if not rows:
-            return [{"$match": bound}]
-        beyond = {("$lt" if self.order.descending else "$gt"): ["$_id", {"$literal": rows[0]["_id"]}]}
-        is_elsewhere = {"$ne": [{"$ifNull": [field, None]}, time]}
-        return [{"$match": bound}, {"$match": {"$expr": {"$or": [is_elsewhere, beyond]}}}]
+        field, time, descending = f"${self.order.field}", {"$literal": self.time}, self.order.descending
+        stages: Pipeline = []
+        if descending or self.time is not None:
+            # An index serves this bound. Unlike `$lt` in a query it covers rows without time, or with an odd one.
+            stages.append({"$match": {"$expr": {"$lte" if descending else "$gte": [field, time]}}})
+        if rows:
+            beyond = {"$lt" if descending else "$gt": ["$_id", {"$literal": rows[0]["_id"]}]}
+            is_elsewhere = {"$ne": [{"$ifNull": [field, None]}, time]}
+            stages.append({"$match": {"$expr": {"$or": [is_elsewhere, beyond]}}})
+        return stages
 
 
 def _read(text: str) -> tuple[Listing, Any, Any, object, object]:
@@ -87,9 +86,8 @@ def _read(text: str) -> tuple[Listing, Any, Any, object, object]:
         if len(text) > _MAX_LENGTH:
             raise ValueError
         padded = text + "=" * (-len(text) % 4)
-        listing, field, descending, time, id = json_util.loads(
-            urlsafe_b64decode(padded.encode("ascii")), json_options=_OPTIONS
-        )
+        written = urlsafe_b64decode(padded.encode("ascii"))
+        listing, field, descending, time, id = json_util.loads(written, json_options=_OPTIONS)
         if listing not in ("messages", "threads") or not isinstance(time, _KINDS) or not isinstance(id, _KINDS):
             raise ValueError
     except Exception:

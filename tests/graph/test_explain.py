@@ -2,13 +2,16 @@
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from store.cursors import Cursor
 from store.indexes import create_indexes
+from store.ordering import Order
 from tests.graph.test_commands import Commands, listening
-from tests.zoo import Client, as_document, fill, message, serving, thread
+from tests.zoo import NOON, Client, as_document, fill, message, serving, thread
 
 THREADS, EACH = 100, 50
 """Threads, ten for each owner, and messages in each."""
@@ -93,6 +96,8 @@ def of_owner(fields: str, arguments: str = "") -> str:
 SINCE = 'filter: {dateRange: {start: "2024-03-10T12:10:00Z"}}'
 OPEN = "filter: {metadata: {open: true}}"
 OWNED = ', resourceId: "res-7"'
+AFTER_MESSAGE = f', after: "{Cursor("messages", Order(), NOON + timedelta(minutes=20), "m7-20").to_text()}"'
+AFTER_THREAD = f', after: "{Cursor("threads", Order(), NOON, "t47").to_text()}"'
 
 # A query, and the rows of its scope: the ten threads of an owner, the fifty messages of a thread, or both.
 LISTINGS = {
@@ -104,6 +109,7 @@ LISTINGS = {
         '{ threads(filter: {resourceId: "res-7", metadata: {open: true}}) { threads { id } total } }',
         10,
     ),
+    "threads after a cursor": (of_owner("title", AFTER_THREAD), 10),
     "a thread": (a_recall(""), 50),
     "a thread oldest first": (a_recall(", orderBy: {direction: ASC}, perPage: 5, page: 1"), 50),
     "a thread since a time": (a_recall(f", {SINCE}"), 50),
@@ -111,6 +117,9 @@ LISTINGS = {
     "a thread of an owner": (a_recall(OWNED), 50),
     "a thread of an owner since a time": (a_recall(f"{OWNED}, {SINCE}"), 50),
     "a thread of an owner with metadata": (a_recall(f"{OWNED}, {OPEN}"), 50),
+    "a thread after a cursor": (a_recall(AFTER_MESSAGE), 50),
+    "a thread of an owner after a cursor": (a_recall(f"{OWNED}{AFTER_MESSAGE}"), 50),
+    "a thread's messages with metadata after a cursor": (a_recall(f", {OPEN}{AFTER_MESSAGE}"), 50),
     "includes": (a_recall(', include: [{id: "m7-3", withPreviousMessages: 2, withNextMessages: 1}]'), 50),
     "includes of an owner": (
         a_recall(f'{OWNED}, include: [{{id: "m17-3", threadId: "t17", withNextMessages: 1}}]'),
