@@ -45,6 +45,31 @@ async def test_both_ways_find_the_same(database: Any, seed: int, scope: Scope) -
     assert by_keys
 
 
+def shown(targets: list[Target]) -> dict[str, list[tuple[Any, ...]]]:
+    """The rows that came along with each target: the target, then its neighbours, nearest first."""
+    return {
+        target.message.id: [(row["_id"], row["id"], row["content"], row["createdAt"]) for row in target.rows]
+        for target in targets
+    }
+
+
+async def test_both_ways_bring_the_wanted_fields_along(database: Any) -> None:
+    rows = await fill_threads(database, random.Random(9))
+    query = TargetQuery.of([(id, 2, 1) for id, _ in rows[:9]], rows).showing(frozenset({"id", "content"}))
+    memory = Memory(database)
+    sources = memory.messages.source, memory.threads.source
+    by_keys, by_look_up = [await find(*sources, query, EVERYBODY) for find in (find_in_threads, find_by_look_up)]
+    assert shown(by_keys) == shown(by_look_up)
+    for target in by_keys:
+        assert [row["_id"] for row in target.rows] == [target.message.key, *target.before, *target.after]
+
+
+def test_many_rows_are_not_brought_along() -> None:
+    few = TargetQuery.of([("m1", 99, 100)], []).showing(frozenset({"content"}))
+    many = TargetQuery.of([("m1", 100, 100)], []).showing(frozenset({"content"}))
+    assert (few.shown, many.shown) == (frozenset({"content"}), frozenset())
+
+
 async def test_a_target_lies_in_the_thread_that_is_named(plain_database: Any) -> None:
     await fill(plain_database, threads=[thread("t1"), thread("t2")], messages=[message("m1"), message("m2", "t2")])
     memory = Memory(plain_database)
