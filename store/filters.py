@@ -66,8 +66,10 @@ class MetadataFilter:
         return {"$or": [self._to_document_condition(field, path), self._to_text_condition(field)]}
 
     def _to_document_condition(self, field: str, path: str) -> dict[str, object]:
-        # A path walks into arrays, so arrays on the way are excluded one by one.
-        condition: dict[str, object] = {name: {"$not": {"$type": "array"}} for name in (field, path)}
+        # A path walks into arrays, so arrays on the way are excluded one by one. Text ends at the first of these.
+        no_array = {"$not": {"$type": "array"}}
+        condition: dict[str, object] = {field: {"$type": "object", **no_array}}
+        condition.setdefault(path, no_array)
         condition |= {f"{path}.{key}": _document_condition(value) for key, value in self.entries}
         return condition
 

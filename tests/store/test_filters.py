@@ -116,7 +116,7 @@ def test_filters_of_other_types_are_other_filters(one: Any, other: Any) -> None:
 def test_documents_are_matched_by_equality_and_never_through_an_array() -> None:
     no_array = {"$not": {"$type": "array"}}
     assert documents(status="open") == {
-        "content": no_array,
+        "content": {"$type": "object"} | no_array,
         "content.metadata": no_array,
         "content.metadata.status": {"$eq": "open", "$not": {"$type": ["array", "decimal"]}},
     }
@@ -151,7 +151,7 @@ def test_metadata_of_threads_are_a_field_of_their_own() -> None:
     metadata = MetadataFilter.from_json({"vip": True}).to_candidates("metadata", "metadata")
     assert metadata["$or"] == [
         {
-            "metadata": {"$not": {"$type": "array"}},
+            "metadata": {"$type": "object", "$not": {"$type": "array"}},
             "metadata.vip": {"$eq": True, "$not": {"$type": ["array", "decimal"]}},
         },
         renamed(condition(vip=True)["$or"][1]),
