@@ -3,8 +3,8 @@
 Run: python bench/similarity.py [QUERIES]
 
 The limit is one dot product of the two halves of the same numbers, the fastest way found to read them all once on one
-thread. Measured in turns, medians, one BLAS thread. `scan` is the comparison of all rows alone, `chosen` that and numpy's
-choice of four places, `top 4` the whole query, with exact scores and names; `one thread` is a query within a
+thread. Measured in turns, medians, one BLAS thread. `scan` is the comparison of all rows alone, `chosen` that and the
+choice of four places by numpy, `top 4` the whole query, with exact scores and names; `one thread` is a query within a
 conversation of 50 messages; faiss is compared where it is installed.
 """
 
