@@ -48,8 +48,10 @@ def parse_content(stored: object) -> JSON:
     Text that holds a JSON object or array gives that; every other text is plain words and stays
     as it is. Documents are spelt by `store.values.to_json`.
     """
-    value = _read_strictly(stored) if isinstance(stored, str) else None
-    return value if value is not None else read_stored(stored).to_json()
+    if not isinstance(stored, str):
+        return to_json(stored)
+    value = _read_strictly(stored)
+    return value if value is not None else (_read_leniently(stored) or Stored(stored, False)).to_json()
 
 
 def content_metadata(content: JSON) -> dict[str, JSON]:

@@ -41,6 +41,9 @@ def to_cursor(page: PageRequest, listing: Listing, order: Order) -> Cursor | Non
     return None if page.after is None else Cursor.from_text(page.after, listing, order)
 
 
-def end_of(page: RawPage, listing: Listing, order: Order) -> Cursor | None:
-    """The place of the last row of a page."""
-    return Cursor.of(listing, order, page.documents[-1]) if page.documents else None
+def end_of(page: RawPage, listing: Listing, order: Order, begin: Cursor | None) -> Cursor | None:
+    """The place of the last row of a page, or where the page begins when it is empty.
+
+    None for a row too odd to be named: the place before it would bring the same page again, for ever.
+    """
+    return Cursor.of(listing, order, page.documents[-1]) if page.documents else begin

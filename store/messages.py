@@ -197,7 +197,7 @@ class Messages:
         cursor = to_cursor(page.check(self.limits), "messages", order)
         found = await self._find(thread_id, scope, page, cursor, matching, order, needs)
         messages = await in_slices(found.documents, lambda rows: Message.from_documents(rows, scope, repeat(origin)))
-        end = end_of(found, "messages", order) or cursor
+        end = end_of(found, "messages", order, cursor)
         return MessagePage(unique_by_id(messages), found.total, found.has_more, len(messages), found.left, end)
 
     async def _find(

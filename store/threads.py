@@ -105,7 +105,7 @@ class Threads:
         reading = self._reading(scope, order, wanted)
         found = await read_listing(self._reader(metadata, wanted), reading, page, cursor, needs)
         threads = [Thread.from_document(document, scope) for document in found.documents]
-        return ThreadPage(unique_by_id(threads), found.total, found.has_more, end_of(found, "threads", order) or cursor)
+        return ThreadPage(unique_by_id(threads), found.total, found.has_more, end_of(found, "threads", order, cursor))
 
     def _reading(self, scope: Scope, order: Order, wanted: set[str]) -> Reading:
         def matches() -> Pipeline:

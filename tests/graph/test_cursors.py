@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from bson import Decimal128
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -192,6 +193,15 @@ async def test_an_empty_list_has_no_cursor(database: Any, listing: str) -> None:
     async with serving(database) as client:
         assert (await page_of(client, listing))["endCursor"] is None
         assert (await page_of(client, listing, perPage=0))["endCursor"] is None
+
+
+async def test_a_row_too_odd_to_be_named_ends_a_walk_and_does_not_repeat_it(plain_database: Any) -> None:
+    odd = message("odd", createdAt=Decimal128("5"))
+    await fill(plain_database, messages=[message("m2", minute=2), message("m1", minute=1), odd])
+    async with serving(plain_database) as client:
+        first = await page_of(client, "recall", perPage=2)
+        last = await page_of(client, "recall", perPage=1, after=first["endCursor"])
+    assert (ids(first["rows"]), ids(last["rows"]), last["endCursor"]) == ("m2 m1", "odd", None)
 
 
 async def test_all_that_follows_and_none_of_it(database: Any) -> None:
